@@ -96,8 +96,8 @@ def _axes(axis: Axes, chart: Chart) -> float:
     """Set scales, limits and ticks of both axes; returns the place of infinite x values."""
     names, is_log = chart.x.names, chart.x.is_log
     xs = [point.x for point in chart.points if math.isfinite(point.x)] or [1.0]
-    ys = [end for point in chart.points for end in point.ends]
-    ys += [] if chart.level is None else [chart.level[0]]
+    level = [] if chart.level is None else [chart.level[0]]
+    ys = [*level, *(end for point in chart.points for end in point.ends)] or [1.0]
     axis.set_xscale("log" if is_log else "linear")
     axis.margins(0.06)
     apart = math.sqrt(2) if is_log else 1.0  # so that two near epsilons have a tick between them

@@ -1,7 +1,5 @@
 """The page to hand on: complete, self-contained, escaped, and with the numbers it was given."""
 
-import csv
-import io
 import math
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -181,15 +179,6 @@ def test_a_sweep_of_one_bare_trial_makes_a_page():
     bare = samples.sweep(trials=(only,), chosen=None, card=None)
     assert Page(report.html(bare)).open == []
     assert charts.every(bare) == []
-
-
-def test_csv_files_hold_what_the_page_shows(sweep):
-    made = tables.files(sweep)
-    assert tuple(made) == tables.NAMES
-    rows = list(csv.DictReader(io.StringIO(made["trials.csv"])))
-    assert [row["trial"] for row in rows] == [trial.id for trial in sweep.trials]
-    assert rows[0]["epsilon"] == "inf"
-    assert float(rows[1]["ser"]) == 0.15
 
 
 def test_a_spreadsheet_takes_no_name_for_a_formula():

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
+from search_spaces.expansion import expand
 from search_spaces.files import name_of, shipped_spaces
 from search_spaces.parts import Range
 from search_spaces.space import SearchSpace, check_name, read
@@ -31,8 +32,10 @@ def test_a_space_survives_being_written_and_read():
 
 
 @pytest.mark.parametrize("name", shipped_spaces())
-def test_every_shipped_space_can_be_read_and_names_its_source(name):
-    assert read(name).source
+def test_every_shipped_space_names_its_source_and_has_only_points_that_are_configs(name):
+    space = read(name)
+    assert space.source
+    assert [point.reason for point in expand(space).points if point.config is None] == []
 
 
 def test_a_bare_config_is_a_space_of_one_point(tmp_path):

@@ -56,11 +56,13 @@ def test_score_by_value_lets_tokens_differ(line, score):
 
 
 def _scores(tmp_path, scores, member):
-    lines = [{"score": float(s), "member": bool(m)} for s, m in zip(scores, member, strict=True)]
+    """Members are true or false, or 1 or 0."""
+    rows = enumerate(zip(scores, member, strict=True))
+    lines = [{"score": s, "member": bool(m) if n % 2 else int(m)} for n, (s, m) in rows]
     return write_lines(tmp_path / "scores.jsonl", lines)
 
 
-VECTOR = ([0.9, 0.8, 0.3, 0.7, 0.2, 0.1, 0.05], [1, 1, 1, 0, 0, 0, 0])
+VECTOR = ([2, 0.8, 0.3, 0.7, 0.2, 0.1, -2e9], [1, 1, 1, 0, 0, 0, 0])
 
 
 def test_attack_gives_every_figure_of_given_scores(line, tmp_path):

@@ -170,7 +170,9 @@ def test_the_summary_in_a_tracking_store_picks_by_validation():
         record("lucky", ser=0.1, validation_ser=0.5, epsilon=1.0),
         record("best", ser=0.2, validation_ser=0.4, epsilon=2.0),
         replace(BASE, metrics={**BASE.metrics, "validation_ser": 0.01}),
+        record("failed", status="failed", ser=0.0, validation_ser=0.0, epsilon=1.0),
     ]
-    found = summary_of(records)
-    assert (found["best_ser"], found["best_epsilon"]) == (0.2, 2.0)
-    assert "best_ser" not in summary_of([record("x", status="failed")])
+    best = {"best_ser": 0.2, "best_epsilon": 2.0, "best_seconds": 1.0}
+    counts = {"trials": 4, "trials_done": 3, "trials_failed": 1, "trials_refused": 0}
+    assert summary_of(records) == best | counts
+    assert "best_ser" not in summary_of(records[-1:])

@@ -1,11 +1,10 @@
 """Files of frames and scores: every problem has its file and line, and no line is ever quoted."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep.results.score_files import FrameFile, read_frames, read_scores, refuse_unless_aligned
+from sweep.results.score_files import read_frames, read_scores
 from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.data.bio import slots_lenient
@@ -60,35 +59,3 @@ def test_a_file_that_is_no_lines_of_objects_is_refused(tmp_path, read):
         path.write_bytes(content)
         with refused("line 1", InvalidData, hides=SECRET):
             read(path)
-
-
-def frames(*lengths, intents=True):
-    return FrameFile(
-        frames=[Frame("call" if intents else NO_INTENT, ()) for _ in lengths],
-        tokens=[tuple("w" * length) for length in lengths],
-        annotates_slots=True,
-    )
-
-
-def test_files_to_compare_have_the_same_utterances():
-    reference = frames(2, 3)
-    refuse_unless_aligned(reference, frames(2, 3), spans=True)
-    with refused(r"as many lines .* the reference \(2\), got 3"):
-        refuse_unless_aligned(reference, frames(2, 3, 3), spans=False)
-    with refused("expected an intent on each line of the hypothesis"):
-        refuse_unless_aligned(reference, frames(2, 3, intents=False), spans=False)
-    refuse_unless_aligned(frames(2, 3, intents=False), reference, spans=True)
-
-
-def test_positions_are_compared_between_equal_numbers_of_tokens_alone():
-    refuse_unless_aligned(frames(2, 3), frames(2, 4), spans=False)
-    with refused(r"the reference's 3 tokens in utterance 2 .*, got 4 \("):
-        refuse_unless_aligned(frames(2, 3), frames(2, 4), spans=True)
-
-
-def test_scores_are_numbers_beside_true_or_false(tmp_path):
-    rows = [{"score": 1, "member": True}, {"score": -0.5, "member": 0}, {"score": 2e9, "member": 1}]
-    scores, members = read_scores(written(tmp_path / "s.jsonl", *rows))
-    np.testing.assert_array_equal(scores, [1.0, -0.5, 2e9])
-    np.testing.assert_array_equal(members, [True, False, True])
-    assert (scores.dtype, members.dtype) == (np.float64, np.bool_)

@@ -58,17 +58,3 @@ def test_a_line_without_words_has_its_problem(model):
     assert said[:3] == ["expected a JSON object with tokens or text"] * 3
     assert said[3] == "expected JSON"
     assert isinstance(said[4], Prediction)
-
-
-def test_frames_of_slots_or_intents_alone(tmp_path):
-    def figures(*fields):
-        path = tmp_path / "frames.jsonl"
-        path.write_text("".join(json.dumps({"text": "a b", **each}) + "\n" for each in fields))
-        return score_files(path, path, align="name", match="span", bootstrap_samples=0, seed=0)
-
-    slots = figures({"slots": [{"slot": "x", "start": 0, "end": 1, "text": "a"}]}, {"slots": []})
-    assert slots["slot_f1"] == 1
-    assert "intent_accuracy" not in slots
-    intents = figures({"intent": "x"}, {"intent": "y"})
-    assert intents["intent_accuracy"] == 1
-    assert "slot_f1" not in intents

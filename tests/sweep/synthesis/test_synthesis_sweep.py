@@ -8,7 +8,6 @@ import torch
 import yaml
 
 from search_spaces import space as spaces
-from search_spaces.files import shipped_spaces
 from sweep.planning.accounting import size_of
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
@@ -302,15 +301,6 @@ def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(setting
         assert "90" not in str(refusal.value).replace(str(declared), "")
 
 
-def test_a_budget_too_small_for_the_steps_refuses_the_trial(settings, tmp_path):
-    space = space_of(tmp_path, **TWO_STAGES).model_copy()
-    document = {**space.document(), "budget": {"epsilon": 0.5}}
-    plan = prepare_space(spaces.parse(document), settings=settings).plan
-    [trial] = plan.refused
-    assert trial.reason is not None
-    assert "exceeds budget.epsilon=0.5" in trial.reason
-
-
 def test_sweep_epsilon_counts_stages_and_histogram(settings, tmp_path, line):
     file = tmp_path / "trial.yaml"
     changes = {"synthesis.method": "one_and_a_half_stage", "training.epochs": 1}
@@ -322,16 +312,3 @@ def test_sweep_epsilon_counts_stages_and_histogram(settings, tmp_path, line):
         file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
         found.append(line.facts("epsilon", file)["epsilon"])
     assert found[0] > found[1] + 1
-
-
-SHIPPED = [name for name in shipped_spaces() if name.startswith("synthesis")]
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_spaces_expand(name):
-    from search_spaces.expansion import expand
-
-    points = expand(spaces.read(name)).points
-    assert points
-    assert all(point.config is not None for point in points), [p.reason for p in points]
-    assert yaml.safe_load(json.dumps(spaces.read(name).document()))

@@ -4,7 +4,6 @@ line.
 
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 from mlflow import MlflowClient
@@ -15,7 +14,6 @@ from sweep.settings import from_environment
 from sweep.tracking import delivery as delivery_thread
 from sweep.tracking.delivery import Delivery, StoreAway, may_pass
 from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
-from tests.refusals import refused
 from tests.sweep.tracking.conftest import runs_in, until
 from trainables.errors import InvalidInput
 
@@ -134,12 +132,6 @@ def test_a_store_is_waited_for_while_it_takes_trials(sweep, settings, monkeypatc
     over.set()
     delivery._thread.join(60)
     assert not written
-
-
-def test_a_server_that_does_not_answer_is_named_without_its_password(settings, silent_port):
-    away = replace(settings, tracking_uri=f"http://ann:s3cret@127.0.0.1:{silent_port}")
-    with refused(r"^tracking store http://ann:\*\*\*@127.*does not answer", hides="s3cret"):
-        Tracker(away)
 
 
 @pytest.mark.parametrize(

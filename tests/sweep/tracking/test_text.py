@@ -8,7 +8,6 @@ import pytest
 
 from sweep.results.export import public_metrics
 from sweep.results.tables.trials import violations
-from sweep.store.state import TrialStatus
 from sweep.tracking.mlflow_store import (
     ABOUT_EXPERIMENT,
     CURATOR,
@@ -151,11 +150,3 @@ def test_a_violation_never_rounds_the_bound_up_or_the_claim_down():
     assert bound <= 2.99999
     assert claim >= 1.00001
     assert result_tags(made, {})[f"{CURATOR}.violation"] == found
-
-
-def test_the_figures_of_a_sweep_are_those_of_its_best_trial(finished):
-    records = finished.records(running=False)
-    failed = replace(records[0], status=TrialStatus.FAILED, reason="x")
-    found = summary_of([failed, *records[1:]])
-    assert (found["trials"], found["trials_done"], found["trials_failed"]) == (3, 2, 1)
-    assert found["best_ser"] == min(record.metrics["ser"] for record in records[1:])
