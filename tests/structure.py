@@ -1,6 +1,6 @@
-"""The size and shape of the house in figures: `python -m tests.structure [--rev REV] [--json]`.
+"""The size and shape of the house in figures: `python -m tests.structure [--json]`.
 
-It reads files of the working tree, or of a git revision, and needs nothing but Python and git.
+It reads files of the working tree, and needs nothing but Python.
 `tests/test_structure.py` holds the totals, which may only fall.
 """
 
@@ -11,7 +11,6 @@ import ast
 import io
 import json
 import re
-import subprocess
 import tokenize
 import tomllib
 from dataclasses import asdict, dataclass
@@ -54,9 +53,9 @@ class Structure:
     modules_naming_an_engine: list[str]
 
 
-def measure(rev=None):
-    """Measure the working tree, or a git revision."""
-    texts = dict(_texts(rev))
+def measure():
+    """Measure the working tree."""
+    texts = dict(_texts())
     source = {p: t for p, t in texts.items() if p.split("/")[0] in HOUSES and p.endswith(".py")}
     tests = {p: t for p, t in texts.items() if p.startswith("tests/") and p.endswith(".py")}
     trees = {path: ast.parse(text) for path, text in (source | tests).items()}
@@ -91,27 +90,15 @@ def measure(rev=None):
     )
 
 
-def _texts(rev):
+def _texts():
     """Path and text of each Python file of the houses and tests, and of each page of docs."""
     places = [*HOUSES, "tests", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-    places.append("pyproject.toml")
-    if rev is None:
-        # `git ls-files` would miss a new file; a checkout holds no other Python in these folders.
-        for place in places:
-            found = (ROOT / place).rglob("*") if (ROOT / place).is_dir() else [ROOT / place]
-            for path in sorted(found):
-                if path.is_file() and path.suffix in (".py", ".md", ".toml"):
-                    yield path.relative_to(ROOT).as_posix(), path.read_text()
-        return
-    for name in _git("ls-tree", "-r", "--name-only", rev, "--", *places).splitlines():
-        if name.endswith((".py", ".md", ".toml")):
-            yield name, _git("show", f"{rev}:{name}")
-
-
-def _git(*words):
-    return subprocess.run(
-        ["git", *words], cwd=ROOT, check=True, capture_output=True, encoding="utf-8"
-    ).stdout
+    # `git ls-files` would miss a new file; a checkout holds no other Python in these folders.
+    for place in (*places, "pyproject.toml"):
+        found = (ROOT / place).rglob("*") if (ROOT / place).is_dir() else [ROOT / place]
+        for path in sorted(found):
+            if path.is_file() and path.suffix in (".py", ".md", ".toml"):
+                yield path.relative_to(ROOT).as_posix(), path.read_text()
 
 
 def _tokens(text, tree=None):
@@ -170,10 +157,9 @@ def _docstrings(tree):
 def main():
     """Print the figures, one a line, or as JSON."""
     parser = argparse.ArgumentParser(prog="python -m tests.structure", description=__doc__)
-    parser.add_argument("--rev", help="a git revision; without it, the working tree")
     parser.add_argument("--json", action="store_true", help="everything that was measured")
     options = parser.parse_args()
-    structure = measure(options.rev)
+    structure = measure()
     if options.json:
         print(json.dumps(asdict(structure), indent=1))
         return

@@ -192,10 +192,6 @@ def test_output_while_it_runs_reveals_no_result_and_no_number(done):
     assert "1 of 1 done" in printed
 
 
-def test_the_vault_is_its_owners_alone(done):
-    assert Vault(done).path.stat().st_mode & 0o077 == 0
-
-
 def test_no_command_shows_or_exports_another_trial(done, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("SWEEP_HOME", str(done.path.parent))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -381,13 +377,6 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(place):
     assert len(place.ledger.entries()) == 1
 
 
-def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(place, monkeypatch):
-    monkeypatch.setattr(Ledger, "charge", lambda *args, **kwargs: "no room is left")
-    with refused("no room is left"):
-        place.start(place.prepare(), budget_total=1e3)
-    assert place.names() == []
-
-
 def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(place, monkeypatch):
     drawn = search.draw_points
 
@@ -502,18 +491,6 @@ def test_a_vault_that_has_lost_something_is_not_opened(place):
     assert again.release == paid[0].release
     place.unseal()
     assert len(folder.records()) == _NUMBER
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_unsealing_few_trials_never_lowers_what_was_paid(place, monkeypatch, number):
-    draw(monkeypatch, number)
-    folder, ledger = place.run(), place.ledger
-    (dataset,) = ledger.datasets()
-    before = ledger.spend(dataset, exact=True).total.epsilon
-    place.unseal()
-    assert ledger.spend(dataset, exact=True).total.epsilon == pytest.approx(before, rel=1e-9)
-    assert len(folder.records()) == number
-    assert ledger_check.check(place.settings) == []
 
 
 def test_a_copy_of_a_private_selection_releases_no_second_best(place, monkeypatch):

@@ -58,11 +58,8 @@ def test_a_refusal_names_figure_accountant_and_limit():
     assert epsilon_refusal(Budget(epsilon=1e6), mechanism(), 4) is None
 
 
-def test_sgd_is_refused():
-    assert epsilon_refusal(Budget(epsilon=100.0), mechanism(engine="sgd"), 0) is not None
-
-
 def test_a_figure_that_is_not_defined_refuses_and_says_so():
+    assert epsilon_refusal(Budget(epsilon=100.0), mechanism(engine="sgd"), 0) is not None
     reason = epsilon_refusal(Budget(epsilon=1.0, accountant="paper"), mechanism(engine="dp_sgd"), 0)
     assert "edp_sgd" in str(reason)
 
@@ -71,8 +68,8 @@ def test_nothing_is_spent_after_the_last_epoch():
     assert epsilon_refusal(Budget(epsilon=1e-9), mechanism(), 5) is None
 
 
-@pytest.mark.parametrize("field", ["epsilon", "total", "seconds"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_a_budget_that_makes_no_sense_is_refused(field, value):
-    with pytest.raises(ValidationError, match=field):
-        Budget(**{field: value})
+def test_a_budget_that_makes_no_sense_is_refused(value):
+    for field in ("epsilon", "total"):
+        with pytest.raises(ValidationError, match=field):
+            Budget(**{field: value})

@@ -104,35 +104,35 @@ KIND = {"neighboring_relation": "add_or_remove_one", "unit": "group"}
 SAME = Training(steps=(Sampled(sigma=1.0, rate=0.25, count=5),), **KIND)
 
 
-@pytest.mark.parametrize(
-    ("old", "expected"),
-    [
-        (SAMPLED, SAME),
-        (
-            {**SAMPLED, "sample_rate": 1.0, "unsampled": [[2.0, 1]]},
-            Training(steps=(Gaussian(sigma=1.0, count=5),), beside=(Gaussian(sigma=2.0),), **KIND),
-        ),
-        (
-            {**SAMPLED, "sampling": "random_allocation"},
-            Training(steps=(Allocated(sigma=1.0, steps=4, count=5),), **KIND),
-        ),
-        ({**SAMPLED, "unaccounted": ["why"]}, Unaccounted(reasons=("why",), **KIND)),
-        (
-            {
-                **OLD,
-                "phases": [[0, 1]],
-                "best_of": {"mean": 3.0, "shape": "inf", "configurations": [SAMPLED]},
-            },
-            BestOf(number=Number(law="poisson", mean=3.0), configurations=(SAME,)),
-        ),
-    ],
-)
-def test_a_release_of_before_is_the_same_release(old, expected, tmp_path):
-    fields = {"dataset": "d", "sweep": "s@1", "trial": "t", "attempt": 1, "first_epoch": 0}
-    entry = {**fields, "epochs": 1, "delta": 1e-5, "release": old}
+RELEASES = [
+    (SAMPLED, SAME),
+    (
+        {**SAMPLED, "sample_rate": 1.0, "unsampled": [[2.0, 1]]},
+        Training(steps=(Gaussian(sigma=1.0, count=5),), beside=(Gaussian(sigma=2.0),), **KIND),
+    ),
+    (
+        {**SAMPLED, "sampling": "random_allocation"},
+        Training(steps=(Allocated(sigma=1.0, steps=4, count=5),), **KIND),
+    ),
+    ({**SAMPLED, "unaccounted": ["why"]}, Unaccounted(reasons=("why",), **KIND)),
+    (
+        {
+            **OLD,
+            "phases": [[0, 1]],
+            "best_of": {"mean": 3.0, "shape": "inf", "configurations": [SAMPLED]},
+        },
+        BestOf(number=Number(law="poisson", mean=3.0), configurations=(SAME,)),
+    ),
+]
+
+
+def test_a_release_of_before_is_the_same_release(tmp_path):
+    fields = {"dataset": "d", "sweep": "s@1", "attempt": 1, "first_epoch": 0, "epochs": 1}
     log = ChainedLog(tmp_path / FILE, TypeAdapter(dict[str, Any]), advice="")
     with log.alone():
-        log.append(entry)
-    assert carry_over(tmp_path / FILE) == 1
-    (found,) = Ledger(tmp_path / FILE).entries()
-    assert found.release == expected
+        for number, (old, _) in enumerate(RELEASES):
+            log.read_new()
+            log.append({**fields, "trial": str(number), "delta": 1e-5, "release": old})
+    assert carry_over(tmp_path / FILE) == len(RELEASES)
+    found = [entry.release for entry in Ledger(tmp_path / FILE).entries()]
+    assert found == [expected for _, expected in RELEASES]
