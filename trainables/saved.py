@@ -23,15 +23,9 @@ from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import parse_schema
-from trainables.encoders.hub import (
-    ENCODER,
-    copies_in,
-    encoders_of,
-    require_files_of,
-    require_here,
-)
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
+from trainables.models._files import ENCODER, copies_in, encoders_of, require_files_of, require_here
 from trainables.models._nlu import NluModel
 from trainables.system.communication import Alone
 from trainables.tasks._inference import Inference, infer

@@ -28,9 +28,9 @@ from trainables.data.sizes import (
     require_near,
 )
 from trainables.encoders.about import require_unlearnt
-from trainables.encoders.hub import encoders_of
 from trainables.figure_cache import FigureCache, key_of
 from trainables.guarantee.mechanism import Mechanism
+from trainables.models._files import encoders_of
 from trainables.privacy.summary import PrivacySummary
 from trainables.tasks import _synthesis_checks as checks
 

@@ -16,8 +16,8 @@ from trainables.cards.card import Document
 from trainables.data.records import LabelSchema
 from trainables.data.tokenization import Tokenization
 from trainables.encoders import hub
-from trainables.encoders.hub import copies_in, encoders_of
 from trainables.errors import InvalidInput
+from trainables.models._files import copies_in, encoders_of
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
 # What a tokenizer and a language model are loaded from (`models._hub_lm`); public moments.

@@ -7,16 +7,9 @@ import shutil
 from pathlib import Path
 
 from trainables.encoders.about import MOMENTS
-from trainables.encoders.hub import (
-    ENCODER,
-    copies_in,
-    encoders_of,
-    files_of,
-    moments_file,
-    public_encoder,
-    require_files_of,
-)
+from trainables.encoders.hub import files_of, public_encoder
 from trainables.files import read_written_json
+from trainables.models._files import ENCODER, copies_in, encoders_of, moments_file, require_files_of
 
 FOLDER = "transformers"
 FIXED = "encoder"

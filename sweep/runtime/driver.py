@@ -35,9 +35,9 @@ from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
 from trainables import accountants
 from trainables.config import TrialConfig
-from trainables.encoders.hub import ENCODER, require_files_of
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.figure_cache import FigureCache
+from trainables.models._files import ENCODER, require_files_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 

@@ -17,19 +17,15 @@ from tests.sweep.sweeps import settings_in
 from trainables import catalogue
 from trainables.config import data_config, parse
 from trainables.data.corpus import open_corpus
+from trainables.data.learnt import hashes_of, key_of, read_hashes, shares_records, write_hashes
 from trainables.data.pairs import Pair, corpus_of
 from trainables.encoders.about import (
     LEARNT,
     about_of,
-    hashes_of,
-    key_of,
-    read_learnt,
     require_unlearnt,
-    shares_records,
-    write_learnt,
 )
-from trainables.encoders.hub import files_digest
 from trainables.errors import InvalidData
+from trainables.models._files import files_digest
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_checks as checks
 from trainables.tasks import nlu
@@ -68,7 +64,8 @@ def corpus_in(folder, texts):
 def having_learnt(place):
     """The encoder that ships as the folder `place`, as if it had read `PUBLIC` as well."""
     shutil.copytree(about_of("dialogues").place, place)
-    write_learnt(place, [read_learnt(about_of("dialogues")), hashes_of(map(key_of, PUBLIC))])
+    before = read_hashes(about_of("dialogues").place / LEARNT)
+    write_hashes(Path(place) / LEARNT, [before, hashes_of(map(key_of, PUBLIC))])
     return str(place)
 
 
@@ -141,7 +138,7 @@ def test_a_missing_or_damaged_list_is_refused(content, tmp_path):
         require_unlearnt(str(copy.place), corpus_in(tmp_path, PUBLIC[:100]))
     np.save(copy.place / LEARNT, np.array([2, 1], dtype=np.uint32))
     with refused("expected hashes of texts in", InvalidData):
-        read_learnt(copy)
+        read_hashes(copy.place / LEARNT)
     assert files_digest({"encoder": str(copy.place)}) == files_digest({"encoder": "dialogues"}), (
         "no feature depends on it"
     )
@@ -157,7 +154,7 @@ def test_texts_that_differ_in_case_signs_and_spaces_are_one(texts):
 
 def test_a_text_that_was_not_learnt_is_taken_for_one_as_rarely_as_stated():
     """Of 200,000 texts 2.1 are expected at 1 in 96,000; more than 12 are one in a million."""
-    known = read_learnt(about_of("dialogues"))
+    known = read_hashes(about_of("dialogues").place / LEARNT)
     assert len(known) / 2**32 == pytest.approx(1 / 96_000, rel=0.02)
     fresh = hashes_of(f"made text {number}".encode() for number in range(200_000))
     assert np.isin(fresh, known).sum() <= 12

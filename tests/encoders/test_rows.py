@@ -9,15 +9,11 @@ from safetensors.torch import save_file
 from trainables.data.records import LabelSchema
 from trainables.encoders.rows import (
     LayerStates,
-    NameScores,
-    features,
     join_states,
     moments_of,
-    tag_names,
-    with_bias,
-    words_of,
 )
 from trainables.encoders.source import load_tensors
+from trainables.models._names import NameScores, tag_names, with_bias, words_of
 from trainables.pretraining.result import round_tensors
 
 _SCHEMA = LabelSchema(intents=("book_flight",), slots=("city", "date"), source="test")
@@ -64,11 +60,6 @@ def test_whitened_rows_have_a_flat_spectrum():
     values = np.sort(np.linalg.eigvalsh(covariance))[::-1]
     np.testing.assert_allclose(values[:6], 1.0, atol=0.02)
     assert values[6:].sum() < 0.02, "centring takes one direction of each layer"
-
-
-def test_features_have_norm_one_and_a_zero_row_stays_zero():
-    rows = features(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.zeros(2), torch.eye(2))
-    torch.testing.assert_close(rows, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
 
 
 @pytest.mark.parametrize(

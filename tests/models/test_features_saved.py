@@ -11,8 +11,9 @@ from tests.refusals import refused
 from trainables import saved
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
-from trainables.encoders.hub import files_digest, public_encoder
+from trainables.encoders.hub import public_encoder
 from trainables.models import _features
+from trainables.models._files import files_digest
 from trainables.models.features import build
 from trainables.system.communication import Alone
 from trainables.tasks._inference import infer

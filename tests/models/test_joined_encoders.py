@@ -23,7 +23,7 @@ from trainables import saved
 from trainables.config import data_config, model_part, parse
 from trainables.data.batches import Loader
 from trainables.encoders.about import about_of
-from trainables.encoders.hub import ENCODER, files_digest
+from trainables.models._files import ENCODER, files_digest
 from trainables.models.features import build, require_usable
 from trainables.tasks import nlu
 

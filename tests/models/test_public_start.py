@@ -76,5 +76,5 @@ def test_moments_that_cannot_be_read_are_refused(content, tmp_path):
     (place / MOMENTS).unlink()
     if content is not None:
         (place / MOMENTS).write_bytes(content)
-    with refused(f"expected the moments and names of an encoder in {place}", InvalidData):
+    with refused(f"expected the moments of an encoder in {place}", InvalidData):
         built(name="features", encoder=str(place))

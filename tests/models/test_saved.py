@@ -11,7 +11,7 @@ from tests.refusals import refused
 from trainables import saved
 from trainables.config import model_part
 from trainables.data.records import NO_INTENT
-from trainables.encoders.hub import files_digest
+from trainables.models._files import files_digest
 
 
 def write(folder, changes, *, nan=False):

@@ -9,8 +9,9 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
+from trainables.data.learnt import read_hashes
 from trainables.data.records import LabelSchema
-from trainables.encoders.about import about_of, read_learnt
+from trainables.encoders.about import LEARNT, about_of
 from trainables.models import bert
 from trainables.models._bert_weights import from_transformers
 from trainables.models.features import build, require_usable
@@ -115,7 +116,7 @@ def test_an_encoder_started_from_another_lists_its_corpora(start, tmp_path):
         write(done, config(before, **fields), place)
         learnt.append(result.learnt(done.corpora[0]))
     assert about_of(str(place)).corpora == ("communication", "video", "health")
-    known = read_learnt(about_of(str(place)))
+    known = read_hashes(place / LEARNT)
     assert set(known.tolist()) == set(np.concatenate(learnt).tolist())
     assert min(map(len, learnt)) > 900
     for name in ("features", "bert"):

@@ -12,9 +12,8 @@ from tests.fixed_keys import fixed_keys
 from trainables import evidence
 from trainables.config import parse
 from trainables.data.split import Split
-from trainables.encoders import cache as features
-from trainables.encoders.hub import ENCODER, files_digest
 from trainables.models import _features
+from trainables.models._files import ENCODER, files_digest
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
 from trainables.tasks import _setup
@@ -136,7 +135,7 @@ def test_a_full_batch_that_does_not_fit_is_passed_in_parts(tmp_path, cache, monk
     privacy = {**FIELDS["privacy"], "noise_multiplier": 1.0, "reproducible_noise": True}
     released, sizes = [], []
     for kept, at_once in ((1 << 30, 1 << 28), (0, 1 << 17)):
-        monkeypatch.setattr(features, "KEPT_BYTES", kept)
+        monkeypatch.setattr(_features, "_KEPT_BYTES", kept)
         monkeypatch.setattr(_features, "_PASS_BYTES", at_once)
         setup = _setup.prepare(
             parse({**FIELDS, "privacy": privacy}),

@@ -1,30 +1,20 @@
 """An encoder of `sweep pretrain` by its description and its pretraining texts, without its weights
 (and without torch).
 
-Whether it has learnt from private records is decided by texts, not by names. Its folder has the
-hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted): 32 bits of BLAKE2b, under a fixed
-key because they are public, of the letters and digits of each text in lower case. So a renamed copy
-of a corpus is found, and one with other spaces, signs or case. Another record counts as one of the
-n texts with probability n / 2^32, for the encoder that ships 1 in 96,000.
-
-Unrelated corpora share texts by chance ("yes", "play some music"): of those that this project
-reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is refused (`_FEW`).
+Whether it has learnt from private records is decided by texts, not by names: its folder has the
+hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted; see `data.learnt`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trainables import catalogue
+from trainables.data.learnt import keys_of, read_hashes, shares_records
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
 
@@ -35,12 +25,6 @@ ABOUT, WEIGHTS, LEARNT = "encoder.json", "model.safetensors", "learnt.npy"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
 _FORMAT = 2
 _SHIPPED = Path(__file__).with_name("shipped")
-Hashes = NDArray[np.uint32]
-_KEY = b"texts that a public model has learnt from"
-_REST = re.compile(r"[\W_]+")
-_LONG = 24  # bytes of letters and digits, about six English words
-_FEW = 3  # records that any two corpora may share; beyond, so large a part:
-_SHARE, _LONG_SHARE = 0.1, 0.005  # of all records, in texts of any length and in long ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,69 +100,13 @@ def write_about(place: Path, *, card: Mapping[str, Any], layers: tuple[int, ...]
 def require_unlearnt(encoder: str, corpus: Corpus) -> None:
     """Refuse an encoder that was pretrained on records of a private corpus, whatever its name.
 
-    Raises: InvalidInput without counts, which plans and reports keep; as `read_learnt`.
+    Raises: InvalidInput without counts, which plans and reports keep; as `read_hashes`.
     """
     about = about_of(encoder)
     if about is None or catalogue.entry("datasets", corpus.name).PUBLIC:
         return  # a public corpus is refused by its name
-    if shares_records(keys_of(corpus), read_learnt(about)):
+    if shares_records(keys_of(corpus), read_hashes(about.place / LEARNT)):
         raise InvalidInput(
             f"expected model.encoder that has not learnt from the records of {corpus.name}, got"
             f" {encoder}: more of them are among its pretraining texts than chance explains"
         )
-
-
-def key_of(text: str) -> bytes:
-    """What identifies a text: its letters and digits in lower case.
-
-    >>> key_of("Play  Jazz, please!").decode()
-    'playjazzplease'
-    """
-    return _REST.sub("", text.casefold()).encode()
-
-
-def keys_of(corpus: Corpus, ids: NDArray[np.int64] | None = None) -> Iterator[bytes]:
-    """The keys of records, of all where `ids` is None."""
-    of_types = [key_of(token) for token in corpus.types]
-    tokens, offsets = np.array(corpus.tokens), corpus.offsets.tolist()  # a map is slow to slice
-    for record in range(len(corpus)) if ids is None else ids.tolist():
-        piece = tokens[offsets[record] : offsets[record + 1]].tolist()
-        yield b"".join([of_types[index] for index in piece])
-
-
-def hashes_of(keys: Iterable[bytes]) -> Hashes:
-    """The sorted hashes of texts; those without a letter or digit have none."""
-    return np.unique(np.fromiter((_hash(key) for key in keys if key), dtype=np.uint32))
-
-
-def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:
-    """Whether more of the records are among the `known` texts than chance explains."""
-    table, every = set(known.tolist()), list(keys)
-    shared = [len(key) for key in every if key and _hash(key) in table]
-    num_long = sum(length >= _LONG for length in shared)
-    is_often = len(shared) > max(_FEW, _SHARE * len(every))
-    return is_often or num_long > max(_FEW, _LONG_SHARE * len(every))
-
-
-def _hash(key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(key, digest_size=4, key=_KEY).digest(), "little")
-
-
-def read_learnt(about: About) -> Hashes:
-    """The hashes of an encoder's pretraining texts.
-
-    Raises: InvalidData for a file that is missing or damaged.
-    """
-    file = about.place / LEARNT
-    try:
-        found = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        found = np.zeros((0, 0))
-    if found.dtype != np.uint32 or found.ndim != 1 or (np.diff(found.astype(np.int64)) <= 0).any():
-        raise InvalidData(f"expected hashes of texts in {file}, got a damaged file")
-    return np.asarray(found, dtype=np.uint32)
-
-
-def write_learnt(place: Path, hashes: Iterable[Hashes]) -> None:
-    """Write the hashes of all texts that an encoder has learnt from."""
-    np.save(place / LEARNT, np.unique(np.concatenate(list(hashes))), allow_pickle=False)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,35 +24,8 @@ from trainables.errors import InvalidData
 # Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
 CachedRows = Mapping[str, NDArray[np.float16]]
 Places = NDArray[np.int64]
-Join = Callable[[Sequence[CachedRows]], dict[str, Tensor]]  # of the encoders that read a batch
 _FORMAT = 4  # of the rows; raise it whenever an encoder reads the same words otherwise
 _TOKENS_AT_ONCE = 2_048
-KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
-
-
-@dataclass(eq=False)
-class CachedTable:
-    """Batches of cached rows of encoders, joined, instead of a model's feature table."""
-
-    parts: Sequence[CachedRows]
-    offsets: Places
-    join: Join
-    _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
-
-    def collate_records(self, records: Places) -> dict[str, Tensor]:
-        """All kinds of rows of these records, float32 [T, .] and [B, .], by name."""
-        key = records.tobytes()
-        if self._last[0] == key:
-            return self._last[1]
-        found = self.join(
-            [
-                {name: rows[_places(name, records, self.offsets)] for name, rows in part.items()}
-                for part in self.parts
-            ]
-        )
-        if sum(tensor.nbytes for tensor in found.values()) <= KEPT_BYTES:
-            self._last = (key, found)
-        return found
 
 
 def cached_rows(
@@ -66,8 +38,7 @@ def cached_rows(
 ) -> CachedRows:
     """The rows of all records, computed from the loader's batches by `compute` at the first call.
 
-    Names that begin with `token` are of tokens, the others of records. `recipe` identifies the
-    encoder's content and settings, which the rows depend on beside the corpus.
+    `recipe` identifies the encoder's content and settings, which they depend on as well.
 
     Raises: InvalidData where the files of the cache are damaged.
     """
@@ -82,7 +53,7 @@ def cached_rows(
                     out[name] = np.lib.format.open_memmap(
                         new / f"{name}.npy", mode="w+", dtype=np.float16, shape=shape
                     )
-                out[name][_places(name, records, corpus.offsets)] = rows.half().numpy()
+                out[name][places_of(name, records, corpus.offsets)] = rows.half().numpy()
         for mapped in out.values():
             mapped.flush()
 
@@ -102,7 +73,7 @@ def cached_rows(
     return rows
 
 
-def _places(name: str, records: Places, offsets: Places) -> Places:
+def places_of(name: str, records: Places, offsets: Places) -> Places:
     """The rows of these records in a file: of all their tokens, or one of each."""
     starts = offsets[records]
     is_of_tokens = name.startswith("token")

@@ -16,9 +16,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import filter as matching
 from functools import lru_cache
-from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
@@ -38,8 +37,6 @@ from trainables.files import read_written_json
 from trainables.sections import DataConfig
 
 LOCAL_FOLDER = "in a local folder"
-ENCODER = "encoder_digest"  # its name in a checkpoint's state and in `model.json`
-_NO_FILE = ("hashed", "glove")  # values of model.word_vectors
 _WEIGHTS = (WEIGHTS, "pytorch_model.bin")  # tensors, no code, of the second as well
 _PAPERS = ("README.md", "LICENSE")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -163,11 +160,11 @@ class PublicEncoder:
     def digest(self) -> str:
         """SHA-256 over the files that features depend on, by name and content."""
         files = [f for f in files_of(self.place) if f.name not in (*_PAPERS, LEARNT)]
-        return _digest_of(sorted(files) if self.about else files)  # the orders of saved digests
+        return digest_of(sorted(files) if self.about else files)  # the orders of saved digests
 
 
-def _digest_of(files: Iterable[Path]) -> str:
-    """Raises: OSError where a file is missing."""
+def digest_of(files: Iterable[Path]) -> str:
+    """SHA-256 over files, by name and content. Raises: OSError where one is missing."""
     found = hashlib.sha256()
     for file in files:
         now = file.stat()
@@ -246,16 +243,16 @@ def public_encoder(encoder: str) -> PublicEncoder:
     found = PublicEncoder(name, place, _config_in(place, encoder), about)
     if min(found.config.num_layers, found.config.width, found.positions - 2) < 1:
         raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
-    wanted = ""
-    if not _weights(os.listdir(place)):
-        wanted = f"weights ({' or '.join(_WEIGHTS)}, or parts with their index)"
-    elif not any(all((place / name).is_file() for name in each) for each in _TOKENIZERS):
-        wanted = (
-            "a tokenizer.json (`AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)`"
-            " makes one of SentencePiece's own file)"
+    names = set(os.listdir(place))
+    where = f"in the folder of model.encoder={encoder}, got none"
+    if not _weights(names):
+        weights = " or ".join(_WEIGHTS)
+        raise InvalidData(f"expected weights ({weights}, or parts with their index) {where}")
+    if not any(names.issuperset(each) for each in _TOKENIZERS):
+        raise InvalidData(
+            "expected a tokenizer.json (`AutoTokenizer.from_pretrained(FOLDER)"
+            f".save_pretrained(FOLDER)` makes one of SentencePiece's own file) {where}"
         )
-    if wanted:
-        raise InvalidData(f"expected {wanted} in the folder of model.encoder={encoder}, got none")
     return found
 
 
@@ -336,6 +333,14 @@ def _installed(encoder: str) -> Path:
         ) from None
 
 
+def is_here(encoder: str) -> bool:
+    """Whether the hub need not be asked for an encoder: it is another's, or whole in its cache."""
+    if not _is_of_hub(encoder):
+        return True
+    kept = _cached_folder(encoder)
+    return kept is not None and bool(_weights(os.listdir(kept)))
+
+
 def _of_hub(encoder: str) -> Path:
     """The folder of a hub name in the hub's cache. What it lacks is fetched: the description, then,
     if it is usable, the weights.
@@ -375,80 +380,3 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
         f"{_expected(' that can be loaded')}, got {encoder!r}: no such folder, nothing of it in the"
         f" hub's cache, and {why}; with a network, `hf download {encoder}` keeps it"
     )
-
-
-def encoders_of(model: Mapping[str, Any]) -> tuple[str, ...]:
-    """The public encoders of a model with these fields; none for one of random weights.
-
-    >>> encoders_of({"encoder": "dialogues"}), encoders_of({"encoder": ["dialogues", "minilm"]})
-    (('dialogues',), ('dialogues', 'minilm'))
-    """
-    named = model.get("encoder", "scratch")
-    every = (named,) if isinstance(named, str) else tuple(named)
-    return tuple(name for name in every if name != "scratch")
-
-
-def copies_in(folder: Path, *, number: int) -> list[Path]:
-    """Where the `folder` of an export has its copies of so many encoders: the folder itself is that
-    of one, several are numbered in it.
-    """
-    return [folder] if number == 1 else [folder / str(k) for k in range(1, number + 1)]
-
-
-def moments_file(number: int) -> str:
-    """The file beside a trial's weights with the moments that it computed for its encoder of that
-    place, counted from 0.
-    """
-    return f"moments-{number}.safetensors"
-
-
-def files_digest(model: Mapping[str, Any]) -> str:
-    """SHA-256 of the files of the encoder of a model with these fields, or of its file of word
-    vectors; of several encoders one each, with commas between them; empty where it has neither.
-
-    Raises: InvalidInput where there is no such encoder or file.
-    """
-    encoders = encoders_of(model)
-    vectors = str(model.get("word_vectors", "hashed"))
-    if encoders or vectors in _NO_FILE:
-        return ",".join(public_encoder(name).digest() for name in encoders)
-    try:
-        return _digest_of([Path(vectors)])
-    except OSError:
-        raise InvalidInput(
-            f"expected model.word_vectors={vectors} to be a file of word vectors, got none"
-        ) from None
-
-
-def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> None:
-    """Refuse other files than those of `digest`, which was written down in `where`; an empty digest
-    is that of no file.
-
-    Raises: InvalidInput; InvalidData where there is no such encoder.
-    """
-    field = "word_vectors" if model.get("word_vectors", "hashed") != "hashed" else "encoder"
-    names = encoders_of(model) or (model.get(field, "scratch"),)
-    found = files_digest(model) if digest else ""
-    every = zip_longest(names, digest.split(","), found.split(","), fillvalue="")
-    for name, wanted, got in every:
-        if wanted != got:
-            raise InvalidInput(
-                f"expected model.{field}={name} as {where} names it (SHA-256 {wanted[:12]}), got"
-                f" another ({got[:12]}): restore its files"
-            )
-
-
-def require_here(model: Mapping[str, Any], *, where: Path) -> None:
-    """Refuse an encoder of the hub that is not whole in its cache: the folder `where`, which names
-    it, may be another person's.
-
-    Raises: InvalidInput.
-    """
-    for encoder in filter(_is_of_hub, encoders_of(model)):
-        kept = _cached_folder(encoder)
-        if kept is None or not _weights(os.listdir(kept)):
-            raise InvalidInput(
-                f"expected model.encoder={encoder!r}, which {where} names, in the hub's cache, got"
-                " none: the hub is not asked for a folder's encoder (`hf download"
-                f" {encoder}` keeps it)"
-            )

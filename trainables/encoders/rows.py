@@ -3,16 +3,10 @@
 Each layer's row is centred over its entries and scaled to norm 1. The chosen layers are
 concatenated, public moments whiten the result, and the final row has norm 1: a fixed function of
 one record and of public numbers.
-
-Names of labels score tokens and records before any private record is read. The encoder reads a name
-like an utterance; its vector is e(name) of norm 1. A token x scores tag `B-name` as
-u_B.x + e(name)^T A x and `O` as u_O.x; a record r scores an intent as e(name)^T B r. The maps are
-learnt on public corpora with other labels (Athiwaratkun et al. 2020, arXiv 2009.13272).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -23,18 +17,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.data.batches import FeatureTable, PackedBatch, batch_of_texts
-from trainables.data.records import LabelSchema
+from trainables.data.batches import FeatureTable, PackedBatch
 
 Doubles = NDArray[np.float64]
-SHRINKAGE = 0.3  # default shrinkage of the public covariance
-BIAS = 0.3  # the constant entry of a row that names score
+SHRINKAGE = 0.3  # of the public covariance by default, on which scores of names are learnt
 _TINY = 1e-12
 _KINDS = ("tokens", "records")
-_MARKS = ("O", "B", "I")  # the first rows of `NameScores.tokens`
-_MARK_WEIGHT = 0.7  # weight of B or I relative to the name, whose vector has norm 1
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_WORD = re.compile(r"[^\W_]+")
 
 
 class LayerStates(NamedTuple):
@@ -140,15 +128,8 @@ def unpack(packed: dict[str, Tensor], layers: tuple[int, ...]) -> BothMoments:
     return tokens, records
 
 
-def features(rows: Tensor, mean: Tensor, root: Tensor) -> Tensor:
-    """Joined rows [n, D] -> [n, D], whitened and of norm 1."""
-    return F.normalize((rows - mean) @ root, dim=1, eps=_TINY)
-
-
 class Recipe:
-    """Features of norm 1: the encoder's `layers`, whitened by their moments. Scores of names were
-    learnt on the default shrinkage.
-    """
+    """Features of norm 1: the encoder's `layers`, whitened by their moments."""
 
     def __init__(
         self,
@@ -168,69 +149,7 @@ class Recipe:
     def of_states(self, states: LayerStates) -> tuple[Tensor, Tensor]:
         """The rows from the encoder's states of a batch."""
         tokens, records = (
-            features(join_states([each[k] for k in self.layers]), *white)
-            for each, white in zip(states, self.white, strict=True)
+            (join_states([each[k] for k in self.layers]) - mean) @ root
+            for each, (mean, root) in zip(states, self.white, strict=True)
         )
-        return tokens, records
-
-    def of_names(self, names: Sequence[str]) -> Tensor:
-        """[n, D]: record rows of names, each encoded as an utterance of its words."""
-        texts = [words_of(name) for name in names]
-        return self.of_batch(batch_of_texts(texts, self.encoder.feature_table))[1]
-
-
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of a label's name, lower-cased.
-
-    >>> words_of("toloc.city_name"), words_of("AddToPlaylist"), words_of("__")
-    (('toloc', 'city', 'name'), ('add', 'to', 'playlist'), ('none',))
-    """
-    return tuple(word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))) or ("none",)
-
-
-@dataclass(frozen=True, eq=False)
-class NameScores:
-    """Public maps from features to scores of names.
-
-    `projection` [D, N] turns the encoder's row of a name into its vector; `tokens` [3 + N, D + 1]
-    (O, B, I, then A) and `records` [N, D + 1] (B) read rows with a constant `BIAS` behind them.
-    """
-
-    projection: Tensor
-    tokens: Tensor
-    records: Tensor
-
-    def vectors(self, rows: Tensor) -> Tensor:
-        """The encoder's rows of names [n, D] -> their vectors [n, N], of norm 1."""
-        return F.normalize(rows @ self.projection, dim=1)
-
-    def of_tokens(self, rows: Tensor) -> Tensor:
-        """Rows of tokens [T, D] -> [T, 3 + N]; scores are the product with `tag_names`."""
-        return with_bias(rows) @ self.tokens.t()
-
-    def of_records(self, rows: Tensor) -> Tensor:
-        """Rows of records [B, D] -> [B, N]; scores are the product with vectors of names."""
-        return with_bias(rows) @ self.records.t()
-
-
-def with_bias(rows: Tensor) -> Tensor:
-    """`rows` [n, D] with a constant last entry."""
-    return F.pad(rows, (0, 1), value=BIAS)
-
-
-def tag_names(schema: LabelSchema, vectors: Tensor) -> Tensor:
-    """[tags, 3 + N]: the mark of each tag beside the vector [N] of its slot, in `schema`'s order.
-
-    >>> import torch
-    >>> schema = LabelSchema(intents=("a",), slots=("city",), source="doc")
-    >>> tag_names(schema, torch.ones(1, 2)).tolist()[0]
-    [1.0, 0.0, 0.0, 0.0, 0.0]
-    """
-    found = vectors.new_zeros(len(schema.tags), len(_MARKS) + vectors.shape[1])
-    slots = {slot: row for row, slot in enumerate(schema.slots)}
-    for row, tag in enumerate(schema.tags):
-        mark, _, slot = tag.partition("-")
-        found[row, _MARKS.index(mark)] = _MARK_WEIGHT if slot else 1.0
-        if slot:
-            found[row, len(_MARKS) :] = vectors[slots[slot]]
-    return found
+        return F.normalize(tokens, dim=1, eps=_TINY), F.normalize(records, dim=1, eps=_TINY)

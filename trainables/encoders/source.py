@@ -27,10 +27,10 @@ from trainables import catalogue
 from trainables.config import data_config
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.corpus import make_once
-from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS
+from trainables.encoders.about import MOMENTS, WEIGHTS
 from trainables.encoders.hub import PublicEncoder
 from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
-from trainables.encoders.rows import BothMoments, LayerStates, NameScores, moments_of, pack, unpack
+from trainables.encoders.rows import BothMoments, LayerStates, moments_of, pack, unpack
 from trainables.errors import InvalidData, one_line, words_of
 from trainables.layers.packing import by_length
 
@@ -39,7 +39,7 @@ _PIECES_AT_ONCE = 4_096
 _MADE = ("health", "video")  # corpora
 _EACH = 1_000  # made utterances of each
 _AT_ONCE = 100
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError)
+DAMAGED = (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError)
 
 
 def load_tensors(file: Path) -> dict[str, Tensor]:
@@ -58,28 +58,18 @@ class HubEncoder:
     """No module: it is not trained. Weights are read at the first use; cached rows need none.
 
     Records of equal length are read together without padding, so a record's states do not depend on
-    the other records. A record of more pieces than there are positions is read in windows. `names`
-    are its scores of names, None where it has learnt none.
+    the other records. A record of more pieces than there are positions is read in windows.
 
-    Raises: InvalidData for a tokenizer, moments or names that are damaged.
+    Raises: InvalidData for a tokenizer or moments that are damaged.
     """
 
     def __init__(self, public: PublicEncoder) -> None:
         self.public = public
         self.cutter = WordCutter.of_folder(public.place, name=public.name)
-        names, moments = public.place / NAMES, public.place / MOMENTS
-        self.names: NameScores | None = None
+        moments = public.place / MOMENTS
         self._moments: BothMoments | None = None
-        try:
-            if names.is_file():
-                self.names = NameScores(**load_tensors(names))
-            if public.about or moments.is_file():
-                self._moments = unpack(load_file(moments), public.layers)
-        except _DAMAGED:
-            raise InvalidData(
-                f"expected the moments and names of an encoder in {public.place}, got none or a"
-                " damaged file"
-            ) from None
+        if public.about or moments.is_file():
+            self._moments = _read_moments(moments, public.layers)
 
     @cached_property
     def model(self) -> Any:
@@ -113,13 +103,7 @@ class HubEncoder:
         def make(new: Path) -> None:
             save_file(self._made_moments(layers), new / MOMENTS)
 
-        file = make_once(cache_dir, name, make) / MOMENTS
-        try:
-            return unpack(load_file(file), layers)
-        except _DAMAGED:
-            raise InvalidData(
-                f"expected the moments of an encoder in {file}, got a damaged file; delete it"
-            ) from None
+        return _read_moments(make_once(cache_dir, name, make) / MOMENTS, layers)
 
     def _made_moments(self, layers: tuple[int, ...]) -> dict[str, Tensor]:
         texts: set[tuple[str, ...]] = set()
@@ -158,6 +142,16 @@ class HubEncoder:
         parts = (pooled(layer, batch, lengths, torch.tensor(owners)) for layer in whole)
         tokens, records = zip(*parts, strict=True)
         return LayerStates(tokens, records)
+
+
+def _read_moments(file: Path, layers: tuple[int, ...]) -> BothMoments:
+    try:
+        return unpack(load_file(file), layers)
+    except DAMAGED:
+        raise InvalidData(
+            f"expected the moments of an encoder in {file}, got none or a damaged file (delete one"
+            " of the cache)"
+        ) from None
 
 
 def load_model(public: PublicEncoder, **changes: Any) -> Any:

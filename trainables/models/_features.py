@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,21 +18,25 @@ from torch import Tensor
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
-from trainables.encoders.hub import files_digest, moments_file, public_encoder
-from trainables.encoders.rows import SHRINKAGE, Recipe, pack, tag_names
+from trainables.encoders.hub import public_encoder
+from trainables.encoders.rows import SHRINKAGE, Recipe, pack
 from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models import features
+from trainables.models._files import files_digest, moments_file
+from trainables.models._names import rows_of_names, scores_in, tag_names
 from trainables.models._nlu import Encoded, NluModel, independent_losses
 
 if TYPE_CHECKING:
     from trainables.data.corpus import Corpus
     from trainables.models.features import Config
 
+_KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 _PASS_BYTES = 1 << 28  # a batch that is too large to be kept is read in parts of this size
+Join = Callable[[Sequence[cache.CachedRows]], dict[str, Tensor]]  # of the encoders' rows
 _OWN = 0.5  # weight of a tag's separate row relative to those of its type and role
 _MARK = 0.5  # and of the row of B or of I, which is so common that its steps would be too long
 
@@ -67,7 +71,7 @@ class FixedEncoder:
         self._config = config
         features.require_layers(config, number, public.layers)
         self.layers = config.layers_of(number) or public.default_layers
-        self.names = self.encoder.names if config.has_prior else None
+        self.names = scores_in(public.place) if config.has_prior else None
         self.recipe = {
             "encoder": public.digest(),
             "layers": self.layers,
@@ -117,10 +121,10 @@ class FixedEncoder:
         """[intents, N] and [tags, 3 + N], which map rows of names to scores; None without."""
         if self.names is None:
             return None
-        intents = self.names.vectors(self.reads_names.of_names(schema.intents))
+        intents = self.names.vectors(rows_of_names(self.reads_names, schema.intents))
         if not schema.slots:
             return intents, tag_names(schema, intents[:0])
-        slots = self.names.vectors(self.reads_names.of_names(schema.slots))
+        slots = self.names.vectors(rows_of_names(self.reads_names, schema.slots))
         return intents, tag_names(schema, slots)
 
 
@@ -152,7 +156,7 @@ class FixedTable:
 
     fixed: Sequence[FixedEncoder]
     tables: Sequence[FeatureTable]
-    join: cache.Join
+    join: Join
 
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
         """See `data.batches.FeatureTable`."""
@@ -162,6 +166,34 @@ class FixedTable:
             batch = PackedBatch.unlabelled(table.collate(token_ids, lengths), sizes)
             parts.append({n: rows.half().numpy() for n, rows in fixed.rows(batch).items()})
         return self.join(parts)
+
+
+@dataclass(eq=False)
+class CachedTable:
+    """Batches of cached rows of encoders, joined, instead of a model's feature table."""
+
+    parts: Sequence[cache.CachedRows]
+    offsets: cache.Places
+    join: Join
+    _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
+
+    def collate_records(self, records: cache.Places) -> dict[str, Tensor]:
+        """All kinds of rows of these records, float32 [T, .] and [B, .], by name."""
+        key = records.tobytes()
+        if self._last[0] == key:
+            return self._last[1]
+        found = self.join(
+            [
+                {
+                    name: rows[cache.places_of(name, records, self.offsets)]
+                    for name, rows in part.items()
+                }
+                for part in self.parts
+            ]
+        )
+        if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
+            self._last = (key, found)
+        return found
 
 
 class Features(NluModel):
@@ -213,7 +245,7 @@ class Features(NluModel):
             parts.append(
                 cache.cached_rows(corpus, loader, each.rows, recipe=recipe, cache_dir=cache_dir)
             )
-        return Loader(corpus, cache.CachedTable(parts, corpus.offsets, self._join))
+        return Loader(corpus, CachedTable(parts, corpus.offsets, self._join))
 
     def _join(self, parts: Sequence[cache.CachedRows]) -> dict[str, Tensor]:
         """The inputs of a batch from the rows that each of k encoders has of it: side by side,
@@ -239,7 +271,7 @@ class Features(NluModel):
         size fits into memory; None: all, which are kept."""
         token = 4 * (self.token_width + self.num_tags * bool(self.names))  # bytes
         record = 4 * (self.record_width + self.num_intents * bool(self.names))
-        if int(lengths.sum()) * token + len(lengths) * record <= cache.KEPT_BYTES:
+        if int(lengths.sum()) * token + len(lengths) * record <= _KEPT_BYTES:
             return None
         return max(1, _PASS_BYTES // (int(lengths.max()) * token + record))
 

@@ -14,31 +14,26 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from trainables.data.learnt import Hashes, hashes_of, keys_of, read_hashes, write_hashes
 from trainables.encoders.about import (
+    LEARNT,
     MOMENTS,
     NAMES,
     WEIGHTS,
-    Hashes,
     about_of,
-    hashes_of,
-    keys_of,
-    read_learnt,
     write_about,
-    write_learnt,
 )
 from trainables.encoders.rows import (
     BothMoments,
     LayerStates,
-    NameScores,
     Recipe,
     moments_of,
     pack,
-    tag_names,
-    with_bias,
 )
 from trainables.encoders.source import SCALE
 from trainables.models._bert import Bert
 from trainables.models._bert_weights import save_encoder
+from trainables.models._names import NameScores, rows_of_names, tag_names, with_bias
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.loop import Pretrained, PublicCorpus
 from trainables.seeding import generator
@@ -63,8 +58,8 @@ def write(
     place.mkdir(parents=True, exist_ok=True)
     save_encoder(encoder.state_dict(), encoder.sizes, encoder.cutter, place)
     start = about_of(config.encoder.encoder)
-    before = [] if start is None else [read_learnt(start)]
-    write_learnt(place, [*before, *map(learnt, done.corpora)])
+    before = [] if start is None else [read_hashes(start.place / LEARNT)]
+    write_hashes(place / LEARNT, [*before, *map(learnt, done.corpora)])
     found = moments(encoder, done.corpora, layers, seed=config.seed)
     save_file(pack(found), place / MOMENTS)
     names = learn_names(Recipe(encoder, layers, found), done.corpora, seed=config.seed)
@@ -196,7 +191,7 @@ def _projection(recipe: Recipe, corpora: Sequence[PublicCorpus]) -> Tensor:
     """[E, N]: the directions in which the names of all corpora differ most."""
     names = sorted({n for each in corpora for n in each.corpus.schema.intents})
     slots = sorted({n for each in corpora for n in each.corpus.schema.slots})
-    rows = recipe.of_names([*names, *slots])
+    rows = rows_of_names(recipe, [*names, *slots])
     *_, directions = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
     found: Tensor = directions[:_SIZE].t().contiguous()
     return found
@@ -213,7 +208,7 @@ def _tasks(
         found.append((of_tokens.half(), batch.tags, of_records.half(), batch.intents))
     tokens, tags, records, intents = (torch.cat(part) for part in zip(*found, strict=True))
     of_slots, of_intents = (
-        F.normalize(recipe.of_names(names) @ projection, dim=1)
+        F.normalize(rows_of_names(recipe, names) @ projection, dim=1)
         for names in (schema.slots, schema.intents)
     )
     return (

@@ -18,7 +18,6 @@ from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.encoders.about import require_unlearnt
-from trainables.encoders.hub import ENCODER, encoders_of, files_digest
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
@@ -26,6 +25,7 @@ from trainables.figures import VALIDATION
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import SecretKey
 from trainables.metrics import Counts, count_frames, summarize
+from trainables.models._files import ENCODER, encoders_of, files_digest
 from trainables.models._nlu import NluModel
 from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator

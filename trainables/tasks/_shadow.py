@@ -21,7 +21,7 @@ from trainables.attacks.shadow import cache_key, default_corpus, disjoint
 from trainables.config import DataConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
-from trainables.encoders.hub import files_digest
+from trainables.models._files import files_digest
 from trainables.sections import EvaluationConfig
 from trainables.system.communication import Communicator
 from trainables.system.locks import alone

@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
 from trainables.encoders.about import about_of
-from trainables.encoders.hub import encoders_of
 from trainables.figures import VALIDATION
 from trainables.guarantee.per_record import ByRecord
 from trainables.metrics import Counts, summarize
+from trainables.models._files import encoders_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator

@@ -1,0 +1,89 @@
+"""Texts that a public model has learnt from, as hashes, and whether a corpus shares records with
+them.
+
+A hash is 32 bits of BLAKE2b, under a fixed key because the texts are public, of the letters and
+digits of a text in lower case. So a renamed copy of a corpus is found, and one with other spaces,
+signs or case. Another record counts as one of n texts with probability n / 2^32, for the encoder
+that ships 1 in 96,000.
+
+Unrelated corpora share texts by chance ("yes", "play some music"): of those that this project
+reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is not chance (`_FEW`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.errors import InvalidData
+
+if TYPE_CHECKING:
+    from trainables.data.corpus import Corpus
+
+Hashes = NDArray[np.uint32]
+_KEY = b"texts that a public model has learnt from"
+_REST = re.compile(r"[\W_]+")
+_LONG = 24  # bytes of letters and digits, about six English words
+_FEW = 3  # records that any two corpora may share; beyond, so large a part:
+_SHARE, _LONG_SHARE = 0.1, 0.005  # of all records, in texts of any length and in long ones
+
+
+def key_of(text: str) -> bytes:
+    """What identifies a text: its letters and digits in lower case.
+
+    >>> key_of("Play  Jazz, please!").decode()
+    'playjazzplease'
+    """
+    return _REST.sub("", text.casefold()).encode()
+
+
+def keys_of(corpus: Corpus, ids: NDArray[np.int64] | None = None) -> Iterator[bytes]:
+    """The keys of records, of all where `ids` is None."""
+    of_types = [key_of(token) for token in corpus.types]
+    tokens, offsets = np.array(corpus.tokens), corpus.offsets.tolist()  # a map is slow to slice
+    for record in range(len(corpus)) if ids is None else ids.tolist():
+        piece = tokens[offsets[record] : offsets[record + 1]].tolist()
+        yield b"".join([of_types[index] for index in piece])
+
+
+def hashes_of(keys: Iterable[bytes]) -> Hashes:
+    """The sorted hashes of texts; those without a letter or digit have none."""
+    return np.unique(np.fromiter((_hash(key) for key in keys if key), dtype=np.uint32))
+
+
+def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:
+    """Whether more of the records are among the `known` texts than chance explains."""
+    table, every = set(known.tolist()), list(keys)
+    shared = [len(key) for key in every if key and _hash(key) in table]
+    num_long = sum(length >= _LONG for length in shared)
+    is_often = len(shared) > max(_FEW, _SHARE * len(every))
+    return is_often or num_long > max(_FEW, _LONG_SHARE * len(every))
+
+
+def _hash(key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(key, digest_size=4, key=_KEY).digest(), "little")
+
+
+def read_hashes(file: Path) -> Hashes:
+    """The hashes that `write_hashes` wrote.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    try:
+        found = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        found = np.zeros((0, 0))
+    if found.dtype != np.uint32 or found.ndim != 1 or (np.diff(found.astype(np.int64)) <= 0).any():
+        raise InvalidData(f"expected hashes of texts in {file}, got a damaged file")
+    return np.asarray(found, dtype=np.uint32)
+
+
+def write_hashes(file: Path, hashes: Iterable[Hashes]) -> None:
+    """Write all of these together."""
+    np.save(file, np.unique(np.concatenate(list(hashes))), allow_pickle=False)
