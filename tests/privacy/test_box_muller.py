@@ -26,8 +26,8 @@ def normals(words, half):
     definition in float64.
     """
     out, same = np.zeros((2, 2 * half), dtype=np.float32)
-    box_muller._add_in_numpy(words, half, out, 1.0, 1.0)
-    box_muller.add_normals(words, half, same, 1.0, 1.0)
+    box_muller._add_in_numpy(words, half, out, 1.0)
+    box_muller.add_normals(words, half, same, 1.0)
     assert np.array_equal(out, same)
     np.testing.assert_allclose(noise.normals(words, half).reshape(-1), out, rtol=0, atol=1e-5)
     return out[:half].astype(np.float64), out[half:].astype(np.float64)
@@ -91,13 +91,13 @@ def test_each_small_word_takes_extra_bits_of_its_own():
     assert first[[0, 2]] == pytest.approx(radii, rel=1e-6)
 
 
-def test_the_target_is_scaled_and_the_noise_added():
+def test_the_noise_is_scaled_and_added():
     words = random_words(500)
     plain = np.zeros(999, dtype=np.float32)
-    box_muller.add_normals(words, 500, plain, 1.0, 1.0)
+    box_muller.add_normals(words, 500, plain, 1.0)
     target = np.arange(999, dtype=np.float32)
-    box_muller.add_normals(words, 500, target, 0.5, 3.0)
-    np.testing.assert_allclose(target, np.arange(999) * 0.5 + 3 * plain, rtol=1e-6, atol=1e-6)
+    box_muller.add_normals(words, 500, target, 3.0)
+    np.testing.assert_allclose(target, np.arange(999) + 3 * plain, rtol=1e-6, atol=1e-6)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(count, monkeypatch, f
         forget()
         assert (box_muller._native_normals() is None) == (wanted == "0")
         target = torch.linspace(-1, 1, count)
-        add_noise_(target, stream=STREAM, segments=segments, factor=0.7)
+        add_noise_(target, stream=STREAM, segments=segments)
         targets.append(target)
     assert torch.equal(*targets)
 

@@ -107,17 +107,13 @@ class OnGpu:
     device, dtype = Device("cpu"), torch.float32
 
     def __init__(self):
-        self.added, self.factors = [], []
+        self.added = []
 
     def __getitem__(self, where):
         return self
 
     def numel(self):
         return 10
-
-    def mul_(self, factor):
-        self.factors.append(factor)
-        return self
 
     def add_(self, numbers, alpha):
         self.added += numbers.tolist()
@@ -130,8 +126,8 @@ def test_a_gpus_target_takes_the_ciphers_noise_by_default(monkeypatch):
     own = [(stream, where)]
     for secure, expected in (({}, normals(10, "g").tolist()), ({"secure": False}, own)):
         target = OnGpu()
-        add_noise_(target, stream=stream, segments=where, factor=0.25, **secure)
-        assert (target.added, target.factors) == (expected, [0.25])
+        add_noise_(target, stream=stream, segments=where, **secure)
+        assert target.added == expected
 
 
 def test_a_devices_generator_takes_64_bits_of_the_stream(monkeypatch):
@@ -157,34 +153,29 @@ def test_a_devices_generator_takes_64_bits_of_the_stream(monkeypatch):
     ],
 )
 def test_a_form_that_is_wrong_where_radii_are_rare_is_not_used(wrong, offer):
-    def add(words, half, target, factor, std):
-        noise._add_reference(words, half, target, factor, std)
+    def add(words, half, target, std):
+        noise._add_reference(words, half, target, std)
         target[:half][wrong(words[:half])] += 1e-3
 
     offer(add)
     assert noise._form() is noise._add_reference
-    for factor, std in ((1, 2), (2, 1), (1, 1)):  # times what is asked for
-
-        def scales(words, half, target, f, s, more=(factor, std)):
-            noise._add_reference(words, half, target, more[0] * f, more[1] * s)
-
-        offer(scales)
-        assert (noise._form() is scales) == (factor == std)
+    offer(lambda *given: noise._add_reference(*given[:3], 2 * given[3]))
+    assert noise._form() is noise._add_reference
 
 
 @pytest.mark.parametrize("error", [1e-3, -1e-3])
 @pytest.mark.parametrize("place", [0, 7, 15])
 @pytest.mark.parametrize("size", [0.0, 3.0])
 def test_a_form_that_goes_wrong_later_ends_the_trial(size, place, error, offer):
-    def add(words, half, target, factor, std):
-        noise._add_reference(words, half, target, factor, std)
+    def add(words, half, target, std):
+        noise._add_reference(words, half, target, std)
         target[place] += std * error * (half != 1 << 12)  # unlike those it is compared on
 
     offer(add)
     for count in (1 << 13, 100):
         target, ends = torch.full((count,), size), count == 100
         with refused("noise of its def", TrialFailed) if ends else nullcontext():
-            GaussianSource(KEY.stream("later")).add_(target, std=2.0, factor=0.5)
+            GaussianSource(KEY.stream("later")).add_(target, std=2.0)
 
 
 def test_forms_are_compared_on_small_and_large_words_and_on_the_first_numbers_of_a_stream(
@@ -195,9 +186,9 @@ def test_forms_are_compared_on_small_and_large_words_and_on_the_first_numbers_of
     """
     compared, firsts, right = [], [], noise.normals
 
-    def add(words, half, target, factor, std):
-        compared.append((hashlib.sha256(words).hexdigest()[:8], half, target.shape, factor, std))
-        noise._add_reference(words, half, target, factor, std)
+    def add(words, half, target, std):
+        compared.append((hashlib.sha256(words).hexdigest()[:8], half, target.shape, std))
+        noise._add_reference(words, half, target, std)
 
     def noted(words, half, first=None):
         firsts.append(first)
@@ -205,13 +196,13 @@ def test_forms_are_compared_on_small_and_large_words_and_on_the_first_numbers_of
 
     offer(add)
     assert noise._form() is add
-    assert compared == [("7953774b", 4096, (8191,), 0.7, 1.3)]
+    assert compared == [("7953774b", 4096, (8191,), 1.3)]
     monkeypatch.setattr(noise, "normals", noted)
     target = torch.linspace(-1e4, 1e4, (1 << 16) + 8)
     target[3] = torch.nan
     GaussianSource(KEY.stream("first")).add_(target, std=1e-3)
     assert firsts == [None, 16, None, 0]
-    GaussianSource(KEY.stream("first")).add_(target[:7], std=1e-3, factor=2.0)
+    GaussianSource(KEY.stream("first")).add_(target[:7], std=1e-3)
     assert firsts[4:] == [None, 4]
 
 
@@ -231,13 +222,6 @@ def test_a_devices_own_generator_gives_each_segment_its_scale():
     for one, two in ((left, right), (left, other[:n].double() - 7)):
         correlation = float(one @ two / (one.norm() * two.norm()))
         assert abs(correlation) * n**0.5 < norm.isf(5e-7)
-
-
-def test_a_target_is_multiplied_once_whichever_pass_it_takes():
-    for dtype in (torch.float32, torch.float64):
-        target = torch.full((10,), 6.0, dtype=dtype)
-        add_noise_(target, stream=KEY.stream("f"), segments=[(slice(0, 10), 0.0)], factor=0.5)
-        assert target.tolist() == [3.0] * 10
 
 
 def test_a_key_shows_nothing():

@@ -72,12 +72,11 @@ def normals(words: U32, half: int, *, first: int | None = None) -> NDArray[np.fl
     return np.asarray(radius * np.where(turned, [sine, cosine], [cosine, sine]))
 
 
-# target = target * factor + std * numbers, from (words, half, target, factor, std).
-AddNormals = Callable[[U32, int, F32, float, float], None]
+# target = target + std * numbers, from (words, half, target, std).
+AddNormals = Callable[[U32, int, F32, float], None]
 
 
-def _add_reference(words: U32, half: int, target: F32, factor: float, std: float) -> None:
-    target *= np.float32(factor)
+def _add_reference(words: U32, half: int, target: F32, std: float) -> None:
     target += (std * normals(words, half).reshape(-1)[: len(target)]).astype(np.float32)
 
 
@@ -97,8 +96,8 @@ def _form() -> AddNormals:
     half = 1 << 12
     words = hard_words(half)
     found, expected = np.ones((2, 2 * half - 1), dtype=np.float32)
-    _offered(words, half, found, 0.7, 1.3)
-    _add_reference(words, half, expected, 0.7, 1.3)
+    _offered(words, half, found, 1.3)
+    _add_reference(words, half, expected, 1.3)
     is_equal = np.allclose(found, expected, rtol=0, atol=1.3 * _TOLERANCE)
     return _offered if is_equal else _add_reference
 
@@ -171,8 +170,8 @@ class GaussianSource:
         self.add_(out.zero_())
         return out
 
-    def add_(self, target: Tensor, *, std: float = 1.0, factor: float = 1.0) -> None:
-        """target = target * factor + std * N(0, 1), read and written once (as in `fill_`)."""
+    def add_(self, target: Tensor, *, std: float = 1.0) -> None:
+        """target = target + std * N(0, 1), read and written once (as in `fill_`)."""
         numbers = target.numpy()
         for start in range(0, len(numbers), _CHUNK):
             part = numbers[start : start + _CHUNK]
@@ -181,8 +180,8 @@ class GaussianSource:
             self._encryptor.update_into(_ZEROS[:size], self._raw.data)
             words = self._raw[:size].view(np.uint32)
             before = part[:_CHECKED].astype(np.float64) if start == 0 else part[:0]
-            _form()(words, half, part, factor, std)
-            _check(words, half, before * factor, part, std)
+            _form()(words, half, part, std)
+            _check(words, half, before, part, std)
 
 
 def _check(words: U32, half: int, before: NDArray[Any], after: F32, std: float) -> None:
@@ -206,27 +205,26 @@ def add_noise_(
     *,
     stream: bytes,
     segments: Sequence[tuple[slice, float]],
-    factor: float = 1.0,
     secure: bool = True,
 ) -> None:
-    """target = target * factor + independent Gaussian noise of each segment's standard deviation.
+    """target = target + independent Gaussian noise of each segment's standard deviation.
 
     `segments` cover `target` [D] in order, without gaps or overlap. The same stream gives the same
     noise: use each for one step of one worker. Without `secure` a GPU draws with its own generator.
     A CPU's float32 target is read and written once.
     """
     if not is_cipher(target.device, secure=secure):
-        _add_device_noise_(target.mul_(factor), stream, segments)
+        _add_device_noise_(target, stream, segments)
         return
     source = GaussianSource(stream)
     direct = target.device.type == "cpu" and target.dtype == torch.float32
     for where, std in segments:
         part = target[where]
         if direct:
-            source.add_(part, std=std, factor=factor)
+            source.add_(part, std=std)
         else:
             noise = source.fill_(torch.empty(part.numel(), dtype=torch.float32))
-            part.mul_(factor).add_(noise.to(part.device, part.dtype), alpha=std)
+            part.add_(noise.to(part.device, part.dtype), alpha=std)
 
 
 def _add_device_noise_(

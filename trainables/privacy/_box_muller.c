@@ -89,10 +89,10 @@ static void normals(const uint32_t *restrict w, const uint32_t *restrict turn, i
     }
 }
 
-/* target = target * factor + std * noise. `first` are `half` numbers, `second` `rest` <= half:
+/* target = target + std * noise. `first` are `half` numbers, `second` `rest` <= half:
    words[i] and words[half + i] make the noise of first[i] and second[i]. */
 void add_normals(const uint32_t *words, int64_t half, int64_t rest, int64_t num_extra,
-                 float factor, float std, float *first, float *second) {
+                 float std, float *first, float *second) {
     const uint32_t *extra = words + 2 * half;
     float one[BLOCK], other[BLOCK];
     int64_t used = 0;
@@ -101,7 +101,7 @@ void add_normals(const uint32_t *words, int64_t half, int64_t rest, int64_t num_
         normals(words + start, words + half + start, n, extra, num_extra, &used, one, other);
         int64_t kept = rest - start < n ? rest - start : n;
         float *a = first + start, *b = second + start;
-        for (int64_t i = 0; i < n; i++) a[i] = a[i] * factor + one[i] * std;
-        for (int64_t i = 0; i < kept; i++) b[i] = b[i] * factor + other[i] * std;
+        for (int64_t i = 0; i < n; i++) a[i] += one[i] * std;
+        for (int64_t i = 0; i < kept; i++) b[i] += other[i] * std;
     }
 }

@@ -46,39 +46,34 @@ _LN_2 = np.float32(0.693147182)
 _TO_ANGLE = np.float32(3.65729530e-10)  # pi / 4 / 2^31
 
 
-def add_normals(words: U32, half: int, target: F32, factor: float, std: float) -> None:
-    """target = target * factor + std * N(0, 1), `target` of 2 half or 2 half - 1 numbers.
+def add_normals(words: U32, half: int, target: F32, std: float) -> None:
+    """target = target + std * N(0, 1), `target` of 2 half or 2 half - 1 numbers.
 
     `words`: radii [half], angles [half], extra [num_extra(half)]. Pair i gives numbers i and
     half + i. `words` and `target` are contiguous.
     """
     compiled = _native_normals()
     if compiled is None:
-        _add_in_numpy(words, half, target, factor, std)
+        _add_in_numpy(words, half, target, std)
     else:
-        _add_by(compiled, words, half, target, factor, std)
+        _add_by(compiled, words, half, target, std)
 
 
-def _add_in_numpy(words: U32, half: int, target: F32, factor: float, std: float) -> None:
+def _add_in_numpy(words: U32, half: int, target: F32, std: float) -> None:
     radii, turns, extra = np.split(words[: 2 * half + num_extra(half)], (half, 2 * half))
     radius = np.sqrt(_minus_two_log(radii, extra))
     made = np.concatenate([radius * part for part in _cosine_and_sine(turns)])
-    target *= np.float32(factor)
     target += np.float32(std) * made[: len(target)]
 
 
 noise.accelerate(add_normals)
 
-_Compiled = Callable[[int, int, int, int, float, float, int, int], None]
+_Compiled = Callable[[int, int, int, int, float, int, int], None]
 
 
-def _add_by(
-    compiled: _Compiled, words: U32, half: int, target: F32, factor: float, std: float
-) -> None:
+def _add_by(compiled: _Compiled, words: U32, half: int, target: F32, std: float) -> None:
     first, rest = target.ctypes.data, len(target) - half
-    compiled(
-        words.ctypes.data, half, rest, num_extra(half), factor, std, first, first + 4 * half
-    )  # fmt: skip
+    compiled(words.ctypes.data, half, rest, num_extra(half), std, first, first + 4 * half)
 
 
 @functools.cache
@@ -89,14 +84,14 @@ def _native_normals() -> _Compiled | None:
     if library is None:
         return None
     function = library.add_normals
-    function.argtypes = [c_void_p, *3 * [c_int64], *2 * [c_float], *2 * [c_void_p]]
+    function.argtypes = [c_void_p, *3 * [c_int64], c_float, *2 * [c_void_p]]
     function.restype = None
     half = 1 << 12
     words = noise.hard_words(half)
     ours = np.linspace(-1, 1, 2 * half - 1, dtype=np.float32)
     its = ours.copy()
-    _add_in_numpy(words, half, ours, 0.7, 1.3)
-    _add_by(function, words, half, its, 0.7, 1.3)
+    _add_in_numpy(words, half, ours, 1.3)
+    _add_by(function, words, half, its, 1.3)
     return function if bool((ours.view(np.int32) == its.view(np.int32)).all()) else None
 
 
