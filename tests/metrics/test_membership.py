@@ -77,23 +77,6 @@ def test_step_rate_against_every_threshold(pair, max_fpr):
     assert 0 <= found.low <= found.value <= found.high <= 1
 
 
-def _hanley_mcneil(area, n):
-    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    return math.sqrt(
-        (area * (1 - area) + (n - 1) * (q1 - area**2) + (n - 1) * (q2 - area**2)) / n**2
-    )
-
-
-@pytest.mark.parametrize(("n", "expected"), [(2_642, 0.0077), (6_518, 0.0049)])
-def test_error_of_an_auc_of_a_real_corpus(n, expected):
-    shift = math.sqrt(2) * norm.ppf(0.6)
-    rng = np.random.default_rng(n)
-    scores = np.r_[rng.normal(shift, 1, n), rng.normal(0, 1, n)]
-    member = np.arange(2 * n) < n
-    assert _hanley_mcneil(0.6, n) == pytest.approx(expected, abs=1e-4)
-    assert auc(scores, member).standard_error == pytest.approx(expected, abs=1.5e-4)
-
-
 @pytest.mark.parametrize(
     ("area", "members", "others", "least"),
     [(0.7, 120, 80, 7), (0.8, 10, 10, 0), (0.95, 20, 20, 0)],

@@ -253,7 +253,6 @@ class Auc:
     """AUC of a score, unfolded (below 0.5 where members score lower), and a confidence interval."""
 
     value: float
-    standard_error: float
     low: float
     high: float
 
@@ -301,7 +300,7 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
     above, below = placements(scores, member)
     value = float(above.mean())
     if min(len(above), len(below)) < 2:
-        return Auc(value=value, standard_error=math.nan, low=0.0, high=1.0)
+        return Auc(value=value, low=0.0, high=1.0)
     variance = above.var(ddof=1) / len(above) + below.var(ddof=1) / len(below)
     error = math.sqrt(variance)
     if value in (0.0, 1.0):
@@ -310,7 +309,7 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
     else:
         margin = NormalDist().inv_cdf(0.5 + confidence / 2) * error
         low, high = around(value, margin / (value * (1 - value)))
-    return Auc(value=value, standard_error=error, low=low, high=high)
+    return Auc(value=value, low=low, high=high)
 
 
 def log_odds(value: float) -> float:
