@@ -12,10 +12,10 @@ from trainables import catalogue
 from trainables.attacks import Knowledge, bag_of_words, valid_attacks
 from trainables.attacks._panel import evaluation_rows, panel, record_scores
 from trainables.figures import is_public
-from trainables.metrics.membership import auc
 from trainables.sections import SplitMode
 
 N, POPULATION = 1_000, 200
+NAMES = [name for name in catalogue.names("attacks") if name != "one_run"]
 FIGURES = (
     *("auc", "auc_low", "auc_high", "advantage", "balanced_accuracy"),
     *("tpr_1pct", "tpr_1pct_low", "tpr_1pct_high", "tpr_1pct_low_resolution"),
@@ -64,42 +64,24 @@ def test_every_figure_is_for_the_curator_only():
     found = every_figure(_world("paired"), _knowledge())
     found |= of_sweep([_world("paired", seed=seed) for seed in range(5)])[0]
     assert not [name for name in found if is_public(name)]
-    for attack in catalogue.names("attacks"):
-        if attack == "one_run":
-            continue
-        for figure in FIGURES:
-            assert f"mia_{attack}_{figure}" in found
-    for name in (
-        "epsilon_lower_bound",
-        *(f"epsilon_estimate_{kind}" for kind in ("fdp", "gdp", "cp")),
-    ):
-        assert found[name] >= 0
+    assert found.keys() >= {f"mia_{attack}_{figure}" for attack in NAMES for figure in FIGURES}
+    for name in ("lower_bound", "estimate_fdp", "estimate_gdp", "estimate_cp"):
+        assert found[f"epsilon_{name}"] >= 0
 
 
 def test_untrained_model_is_at_one_half():
-    """A model that has seen nothing: 16 worlds of 6 attacks, at most 14 of 96 intervals miss."""
+    """A model that has seen nothing: 16 worlds of 8 attacks, at most 17 of 128 intervals miss."""
     misses = total = 0
     for seed in range(16):
         world = _world(strength=0.0, seed=seed + 40)
         found = every_figure(world, _knowledge())
         others = [_world(seed=number) for number in range(1, 5)]
         found |= of_sweep([world, *others])[0]
-        for name in ("shadow", "loss_threshold", "quantile", "rmia", "lira", "blind"):
+        for name in NAMES:
             misses += not found[f"mia_{name}_auc_low"] <= 0.5 <= found[f"mia_{name}_auc_high"]
             total += 1
-    assert total == 96
-    assert misses <= 14
-
-
-def test_label_permutation_gives_a_null_distribution():
-    """Shuffled membership: the true AUC lies above all of 200 shuffles, whose mean is 0.5."""
-    world = _world(strength=1.0)
-    rows = world.is_evaluated
-    scores, member = world.psi[rows], world.member[rows]
-    rng = np.random.default_rng(0)
-    null = [auc(scores, rng.permutation(member)).value for _ in range(200)]
-    assert np.mean(null) == pytest.approx(0.5, abs=0.01)
-    assert auc(scores, member).value > max(null)
+    assert total == 128
+    assert misses <= 17
 
 
 def test_fixed_splits_are_evaluated_on_equal_numbers():

@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from tests.attacks._worlds import paired_coins, signals
+from tests.attacks._worlds import coins, paired_coins, signals
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, bag_of_words, valid_attacks
@@ -37,7 +37,7 @@ def knowledge():
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 8, N)
     return Knowledge(
-        shadow=signals(paired_coins(150, 9)[0], 1.5, seed=9, corpus="public", mode="paper"),
+        shadow=signals(coins(300, 9), 1.5, seed=9, corpus="public", mode="paper"),
         texts=bag_of_words(rng.integers(0, 50, lengths.sum()), lengths, num_types=50),
     )
 
