@@ -143,7 +143,7 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
     encoded = synthesis_setup.encode(config, source, method, stages, part)
     setup = synthesis_setup.SynthesisSetup(
         config=config,
-        corpus=PairCorpus("made", (), (), (), (), (), public=True),
+        corpus=PairCorpus("made", (), public=True),
         split=PairSplit(ids, none, none, none, none, none),
         mechanism=mechanism,
         source=source,

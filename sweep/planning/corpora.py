@@ -117,7 +117,7 @@ def _describe_pairs(pairs: PairCorpus) -> dict[str, object]:
         "num_duplicates": 0,  # records are turns; equal ones are kept, as the papers count them
         "num_with_program": len(programs),
         **{f"num_{part}": pairs.parts.count(part) for part in PARTS},
-        "num_dialogues": len(set(pairs.dialogues)),
+        "num_dialogues": len({pair.dialogue for pair in pairs.pairs}),
         "num_distinct_utterances": len(set(pairs.utterances)),
         "num_distinct_programs": len(set(pairs.programs)),
         "num_function_types": len(set().union(*map(function_types, programs))),

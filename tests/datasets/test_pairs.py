@@ -84,8 +84,8 @@ def test_official_dialogues_are_read_before_pairs_of_the_same_part(tmp_path):
     found = open_file(tmp_path, "smcalflow")
     assert found.utterances == ("hello there", "a b", "c")
     assert found.parts == ("train", "validation", "validation")
-    assert found.of_part("validation").programs == ("(f)", "(g)")
-    assert found.dialogues == ("d1", "d", "d")
+    assert found.programs[1:] == ("(f)", "(g)")
+    assert [pair.dialogue for pair in found.pairs] == ["d1", "d", "d"]
 
 
 def test_packing_changes_nothing(tmp_path):

@@ -18,7 +18,7 @@ from trainables import catalogue
 from trainables.config import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.learnt import hashes_of, key_of, read_hashes, shares_records, write_hashes
-from trainables.data.pairs import Pair, corpus_of
+from trainables.data.pairs import Pair, PairCorpus
 from trainables.encoders.about import (
     LEARNT,
     about_of,
@@ -166,8 +166,8 @@ def test_a_language_model_has_learnt_from_no_private_record(tmp_path, monkeypatc
     assert names == ("health",)
 
     def pairs(own, *, public=False):
-        rows = [Pair(text, "", str(n)) for n, text in enumerate(own)]
-        return corpus_of(rows, name="pair_lines", public=public)
+        rows = tuple(Pair(text, "", str(n)) for n, text in enumerate(own))
+        return PairCorpus("pair_lines", rows, public=public)
 
     copied = [*(text.upper() for text in texts[:50]), *NEW]
     with refused("records of pair_lines that model"):

@@ -3,9 +3,9 @@
 import torch
 
 from tests.refusals import refused
-from trainables.data.pairs import Pair, corpus_of
+from trainables.data.pairs import Pair, PairCorpus
 from trainables.models.parser import ParserSizes
-from trainables.tasks.adaptation import adapt
+from trainables.tasks.adaptation import adapt, join
 from trainables.tasks.parsing import ParserSettings
 
 SETTINGS = ParserSettings(
@@ -18,23 +18,15 @@ NAMES = [f"{a}{b}" for a in ("an", "to", "ki", "jo", "su") for b in ("na", "mo",
 
 
 def pairs(verb, head, names, name="toy"):
-    rows = [Pair(f"{verb} with {n}", f'(Yield ({head} (name "{n}")))', "d") for n in names]
-    return corpus_of(rows, name=name, public=True)
+    rows = (Pair(f"{verb} with {n}", f'(Yield ({head} (name "{n}")))', "d") for n in names)
+    return PairCorpus(name, tuple(rows), public=True)
 
 
 def test_none_cannot_write_the_function_and_synthetic_text_teaches_it():
     torch.set_num_threads(1)
     public = pairs("book", "Book", NAMES)
     private = pairs("forecast", "Weather", NAMES)
-    test = corpus_of(
-        [
-            Pair(u, p, "t")
-            for part in (pairs("book", "Book", NAMES[:8]), pairs("forecast", "Weather", NAMES[:8]))
-            for u, p in zip(part.utterances, part.programs, strict=True)
-        ],
-        name="test",
-        public=True,
-    )
+    test = join(pairs("book", "Book", NAMES[:8]), pairs("forecast", "Weather", NAMES[:8]))
     rows = adapt(
         public,
         private,

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.refusals import refused
 from tests.tasks._pairs import SMALL
 from trainables.config import data_config
-from trainables.data.pairs import Pair, corpus_of, open_pairs
+from trainables.data.pairs import Pair, PairCorpus, open_pairs
 from trainables.errors import InvalidData
 from trainables.models.parser import ParserSizes
 from trainables.parse.graph import is_well_formed
@@ -51,7 +51,7 @@ def toy(names=("ann", "tom", "kim", "joe", "sue", "bob")):
         for day in DAYS
         for hour in (9, 10)
     ]
-    return corpus_of(rows, name="toy", public=True)
+    return PairCorpus("toy", tuple(rows), public=True)
 
 
 @pytest.fixture(scope="module")
@@ -173,12 +173,13 @@ def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
 
 
 def test_pairs_without_programs_are_refused():
-    rows = [Pair(SECRET, "", "d")]
-    with refused("expected a program for every training pair", hides=SECRET):
-        train_parser(corpus_of(rows, name="mine", public=False), seed=0)
-    broken = corpus_of([Pair(SECRET, f"(let ({SECRET}) 1)", "d")], name="mine", public=False)
-    with refused("expected well-formed programs in mine", hides=SECRET):
-        train_parser(broken, seed=0)
+    for program, words in (
+        ("", "expected a program for every training pair"),
+        (f"(let ({SECRET}) 1)", "expected well-formed programs in mine"),
+    ):
+        pairs = PairCorpus("mine", (Pair(SECRET, program, "d"),), public=False)
+        with refused(words, hides=SECRET):
+            train_parser(pairs, seed=0)
 
 
 @pytest.mark.slow

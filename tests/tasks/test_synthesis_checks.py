@@ -5,15 +5,15 @@ import pytest
 from tests.refusals import refused
 from trainables.config import SynthesisConfig, data_config, parse
 from trainables.data.pair_split import split_pairs
-from trainables.data.pairs import Pair, corpus_of
+from trainables.data.pairs import Pair, PairCorpus
 from trainables.tasks._synthesis_checks import require_data
 
 
 @pytest.mark.parametrize("public", [True, False])
 def test_the_number_of_private_records_is_not_said(public):
     """Plans and reports keep the message."""
-    pairs = [Pair(f"call number {place}", "", "") for place in range(250)]
-    corpus = corpus_of(pairs, name="pair_lines", public=public)
+    pairs = tuple(Pair(f"call number {place}", "", "") for place in range(250))
+    corpus = PairCorpus("pair_lines", pairs, public=public)
     synthesis = SynthesisConfig(num_generated=300)
     split = split_pairs(corpus, data_config(name="pair_lines"), synthesis)
     with refused(r"at most the number .* got 300 ") as problem:

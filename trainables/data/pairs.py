@@ -13,9 +13,8 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -24,7 +23,7 @@ from trainables.data.configs import PairFiles, refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import PART_NAMES, Part
 from trainables.data.storage import PARTS, normalise
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.files import object_lines, without_problems
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
@@ -48,36 +47,43 @@ class Pair:
     domain: str | None = None
 
 
-COLUMNS = ("utterances", "programs", "dialogues", "parts", "domains")  # as the fields of a pair
-
-
 @dataclass(frozen=True)
 class PairCorpus:
-    """Pairs in a fixed order, as columns of equal length.
-
-    `domains` holds None where the corpus has none. The texts are private unless `public`.
-    """
+    """Pairs in a fixed order. The texts are private unless `public`."""
 
     name: str
-    utterances: tuple[str, ...]
-    programs: tuple[str, ...]
-    dialogues: tuple[str, ...]
-    parts: tuple[Part, ...]
-    domains: tuple[str | None, ...]
+    pairs: tuple[Pair, ...] = field(repr=False)
     public: bool
 
     def __len__(self) -> int:
-        return len(self.utterances)
+        return len(self.pairs)
 
-    def __repr__(self) -> str:  # never the texts
-        return f"PairCorpus({self.name!r}, {len(self)} pairs)"
+    @cached_property
+    def utterances(self) -> tuple[str, ...]:
+        """The utterance of each record."""
+        return tuple(pair.utterance for pair in self.pairs)
+
+    @cached_property
+    def programs(self) -> tuple[str, ...]:
+        """The program of each record, "" where it is unknown."""
+        return tuple(pair.program for pair in self.pairs)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The part of each record."""
+        return tuple(pair.part for pair in self.pairs)
+
+    @cached_property
+    def domains(self) -> tuple[str | None, ...]:
+        """The domain of each record, None where it has none."""
+        return tuple(pair.domain for pair in self.pairs)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the records in their order, 64 hex digits."""
         digest = hashlib.sha256()
-        for record in zip(*(getattr(self, name) for name in COLUMNS), strict=True):
-            digest.update(json.dumps(record).encode() + b"\n")
+        for pair in self.pairs:
+            digest.update(json.dumps(astuple(pair)).encode() + b"\n")
         return digest.hexdigest()
 
     @property
@@ -92,27 +98,7 @@ class PairCorpus:
 
     def select(self, ids: Iterable[int]) -> PairCorpus:
         """The records `ids`, in that order."""
-        chosen = list(ids)
-        columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
-        found: Any = {name: tuple(each[i] for i in chosen) for name, each in columns.items()}
-        return replace(self, **found)
-
-    def of_part(self, *parts: Part) -> PairCorpus:
-        """The records of these parts of the official split, which may be none."""
-        return self.select(index for index, part in enumerate(self.parts) if part in parts)
-
-
-def corpus_of(pairs: Iterable[Pair], *, name: str, public: bool) -> PairCorpus:
-    """A corpus of given pairs.
-
-    Raises: InvalidInput where there is none.
-    """
-    rows = list(pairs)
-    if not rows:
-        raise InvalidInput(f"expected at least one pair in {name}, got none")
-    columns = zip(*map(attrgetter(*Pair.__slots__), rows), strict=True)
-    named: Any = dict(zip(COLUMNS, columns, strict=True))
-    return PairCorpus(name=name, public=public, **named)
+        return replace(self, pairs=tuple(self.pairs[i] for i in ids))
 
 
 def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
@@ -123,7 +109,8 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
     """
     entry = catalogue.entry("datasets", config.name, kind="pairs")
     path = data_path(config, data_dir=data_dir)
-    found = corpus_of(entry.read(path, config=config), name=config.name, public=entry.PUBLIC)
+    pairs = tuple(entry.read(path, config=config))
+    found = PairCorpus(config.name, pairs, entry.PUBLIC)
     wanted = config.max_records
     if wanted is None or wanted == len(found):
         return found

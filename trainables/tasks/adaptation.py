@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainables.data.pairs import COLUMNS, Pair, PairCorpus, corpus_of
+from trainables.data.pairs import Pair, PairCorpus
 from trainables.errors import InvalidInput
 from trainables.metrics import parsing as scores
 from trainables.metrics.parsing import ParseScores
@@ -74,18 +74,14 @@ def adapt(
     expert, full = learn(FULL, join(public, private))
     rows = {NONE: learn(NONE, public)[1]}
     for name, utterances in synthetic.items():
-        annotated = corpus_of(
-            map(Pair, utterances, expert.parse(utterances), [name] * len(utterances)),
-            name=name,
-            public=False,
-        )
+        programs = expert.parse(utterances)
+        pairs = tuple(map(Pair, utterances, programs, [name] * len(utterances)))
+        annotated = PairCorpus(name, pairs, public=False)
         rows[name] = learn(name, join(public, annotated))[1]
     return {**rows, FULL: full}
 
 
 def join(one: PairCorpus, other: PairCorpus) -> PairCorpus:
     """The records of both, public where both are."""
-    columns = {name: getattr(one, name) + getattr(other, name) for name in COLUMNS}
-    return PairCorpus(
-        name=f"{one.name}+{other.name}", public=one.public and other.public, **columns
-    )
+    public = one.public and other.public
+    return PairCorpus(f"{one.name}+{other.name}", one.pairs + other.pairs, public)

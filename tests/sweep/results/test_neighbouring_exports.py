@@ -24,7 +24,7 @@ from tests.sweep.neighbours import (
 )
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import SMALL
-from trainables.data.pairs import Pair, corpus_of
+from trainables.data.pairs import Pair, PairCorpus
 from trainables.tasks.parsing import train_parser
 
 ROOT = Path(__file__).parents[3]
@@ -166,11 +166,9 @@ def test_parsers_of_neighbouring_pairs_are_equal_files(tmp_path, monkeypatch):
     monkeypatch.setattr("trainables.tasks.parsing._fit", lambda *args, **kwargs: None)
     found = []
     for name, rows in (("corpus", pair_rows()), ("neighbour", pair_neighbours("replace_one")[0])):
-        pairs = corpus_of(
-            [Pair(row["utterance"], row["lispress"], dialogue="d") for row in rows],
-            name="mine",
-            public=False,
+        pairs = tuple(Pair(row["utterance"], row["lispress"], dialogue="d") for row in rows)
+        train_parser(PairCorpus("mine", pairs, public=False), settings=SMALL, seed=0).save(
+            tmp_path / name
         )
-        train_parser(pairs, settings=SMALL, seed=0).save(tmp_path / name)
         found.append(content(tmp_path / name))
     assert found[0] == found[1]
