@@ -533,25 +533,19 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
     number = 0
     try:
         if file.path.suffix.lower() == ".parquet":
-            opened = pyarrow.parquet.ParquetFile(file.path)
-            schema, batches = opened.schema_arrow, opened.iter_batches(1_000)
+            table = pyarrow.parquet.read_table(file.path)
         else:
             mapped = pyarrow.memory_map(str(file.path))
             is_file = mapped.read(6) == b"ARROW1"
             mapped.seek(0)
-            if is_file:
-                opened = pyarrow.ipc.open_file(mapped)
-                batches = (opened.get_batch(n) for n in range(opened.num_record_batches))
-            else:
-                opened = batches = pyarrow.ipc.open_stream(mapped)
-            schema = opened.schema
-        classes = _classes(schema.metadata or {})
-        for batch in batches:
-            for start in range(0, batch.num_rows, 1_000):
-                for values in batch.slice(start, 1_000).to_pylist():
-                    number += 1
-                    named = {k: _class_name(v, classes.get(k)) for k, v in values.items()}
-                    yield Row(f"{file.path} row {number}", named)
+            opened = pyarrow.ipc.open_file(mapped) if is_file else pyarrow.ipc.open_stream(mapped)
+            table = opened.read_all()
+        classes = _classes(table.schema.metadata or {})
+        for batch in table.to_batches(max_chunksize=1_000):
+            for values in batch.to_pylist():
+                number += 1
+                named = {k: _class_name(v, classes.get(k)) for k, v in values.items()}
+                yield Row(f"{file.path} row {number}", named)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         said = type(error).__name__ if number else words_of(error).split("\n")[0][:200]
         raise InvalidData(f"expected Parquet or Arrow in {file.path}, got {said}") from None

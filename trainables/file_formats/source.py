@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import marshal
+import pickle
 import re
 import zlib
 from collections import Counter
@@ -19,7 +19,6 @@ from trainables.file_formats import reading
 from trainables.file_formats.fields import (
     Options,
     Record,
-    Span,
     SpanUnit,
     are_spans,
     literal,
@@ -36,7 +35,6 @@ _OTHERS = re.compile(
 )
 _MOST_LABELS = 100  # different values of a column that looks like labels
 _PACKED = 1_000  # records that are kept together
-_KEPT = [name for name in Record.__slots__ if name != "unread"]
 _OWN = Options()
 _FIELDS = ("text", "tokens", "tags", "slots", "intent", "part", "group")  # of our own forms
 
@@ -301,30 +299,25 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
 
 def _surveyed(
     records: Iterable[Record | InvalidData], survey: Survey, options: Options
-) -> Iterator[str | dict[str, Any]]:
-    """The words of each problem, and of each record the values but those of unread fields."""
+) -> Iterator[Record | InvalidData]:
+    """Each problem, and each record without its unread fields."""
     for record in records:
         if isinstance(record, InvalidData):
             survey.first_problem = survey.first_problem or record
-            yield str(record)
-            continue
-        survey.add(record, options.tokenize)
-        kept = {name: getattr(record, name) for name in _KEPT}
-        yield {**kept, "spans": tuple(map(tuple, record.spans))}
+        else:
+            survey.add(record, options.tokenize)
+            record.unread = {}
+        yield record
 
 
-def _pack(values: Iterator[str | dict[str, Any]]) -> Iterator[bytes]:
-    while some := list(islice(values, _PACKED)):
-        yield zlib.compress(marshal.dumps(some), 1)
+def _pack(records: Iterator[Record | InvalidData]) -> Iterator[bytes]:
+    while some := list(islice(records, _PACKED)):
+        yield zlib.compress(pickle.dumps(some), 1)
 
 
 def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
     for some in packed:
-        for values in marshal.loads(zlib.decompress(some)):
-            if isinstance(values, str):
-                yield InvalidData(values)
-                continue
-            yield Record(**{**values, "spans": tuple(map(Span._make, values["spans"]))})
+        yield from pickle.loads(zlib.decompress(some))
 
 
 def _records(
