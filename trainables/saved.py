@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from safetensors.torch import load_file
 
 from trainables import catalogue
 from trainables.config import ModelConfig, model_part
+from trainables.data import storage
 from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import parse_schema
@@ -47,7 +49,7 @@ class SavedModel:
 
         Raises: InvalidInput without an utterance, or for one without a token.
         """
-        columns = Columns(list(utterances), schema=self.schema)
+        columns = columns_of(list(utterances), schema=self.schema)
         loader = Loader(columns, self.model.feature_table(columns.types))
         return infer(self.model, loader, np.arange(len(columns.intents)), comm=Alone())
 
@@ -124,28 +126,15 @@ def _with_code(config: ModelConfig, factory: str | None) -> ModelConfig:
     return now
 
 
-class Columns:
-    """Utterances in memory, in the columns that batches are cut from (see `data.batches`).
+def columns_of(utterances: Sequence[Utterance], *, schema: LabelSchema) -> Any:
+    """Utterances in memory, as the columns of a corpus (see `data.corpus`).
 
-    A label that the schema lacks is -1; `known` bool[n] is whether it has all of a record.
+    Raises: InvalidInput without an utterance, or for one without a token.
     """
-
-    def __init__(self, utterances: Sequence[Utterance], *, schema: LabelSchema) -> None:
-        if not utterances or not all(each.tokens for each in utterances):
-            raise InvalidInput("expected utterances of at least one token each")
-        self.types: Sequence[str] = sorted({token for each in utterances for token in each.tokens})
-        place, intents, tags = (
-            {name: number for number, name in enumerate(names)}
-            for names in (self.types, schema.intents, schema.tags)
-        )
-        words = [place[token] for each in utterances for token in each.tokens]
-        marks = [tags.get(tag, -1) for each in utterances for tag in each.tags]
-        self.offsets = np.cumsum([0, *(len(each.tokens) for each in utterances)])
-        self.tokens = np.array(words, dtype=np.int32)
-        self.tags = np.array(marks, dtype=np.int16)
-        self.intents = np.array([intents.get(each.intent, -1) for each in utterances], np.int16)
-        bad = np.add.reduceat(self.tags < 0, self.offsets[:-1])
-        self.known = (bad == 0) & (self.intents >= 0)
+    if not utterances or not all(each.tokens for each in utterances):
+        raise InvalidInput("expected utterances of at least one token each")
+    found = storage.encode(utterances, schema=schema)
+    return SimpleNamespace(**found.arrays, types=found.types)
 
 
 def unlabelled(tokens: Sequence[str]) -> Utterance:

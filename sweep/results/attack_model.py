@@ -38,7 +38,7 @@ def attack_run(
     records = [*kept[0], *kept[1]]
     if not records:
         raise InvalidInput("expected members that are not also non-members, got none")
-    known = saved.Columns(records, schema=model.schema).known
+    known = saved.columns_of(records, schema=model.schema).outside == 0
     notes = []
     if both:
         notes.append(f"{len(both)} utterances are in both files and were left out")
@@ -57,7 +57,7 @@ def attack_run(
         features=predicted.features,
         log_confidence=predicted.log_confidence,
     )
-    columns = saved.Columns(chosen, schema=model.schema)
+    columns = saved.columns_of(chosen, schema=model.schema)
     lengths = np.diff(columns.offsets)
     texts = attacks.bag_of_words(columns.tokens, lengths, num_types=len(columns.types))
     knowledge = Knowledge(texts=texts)

@@ -65,11 +65,11 @@ def token_places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArr
     return places
 
 
-def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema) -> None:
-    """Write the corpus of `utterances` into the existing, empty `folder`; equal texts once.
+def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
+    """The columns of utterances, and `hashes` uint64[n] of their texts; a record without a group
+    key is a separate group.
 
-    The first of equal texts is kept; a record without a group key is a separate group. Raises:
-    InvalidData where there is no record, or more than 32,767 different labels.
+    Raises: InvalidData where there is no record, or more than 32,767 different labels.
     """
     types: dict[str, int] = {}
     intents = {name: index for index, name in enumerate(schema.intents)}
@@ -108,15 +108,21 @@ def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema)
         raise InvalidData("expected at least one utterance, got none")
     if not groups:
         del columns["groups"]
-    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    arrays = {name: np.asarray(column) for name, column in (columns | {"hashes": hashes}).items()}
     arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    _, first = np.unique(np.asarray(hashes), return_index=True)
-    meta = {
-        "num_duplicates": len(hashes) - len(first),
-        "extra_intents": list(intents)[num_intents:],
-        "extra_tags": list(tags)[num_tags:],
-    }
-    _write_columns(folder, arrays, np.sort(first), types=tuple(types), meta=meta)
+    meta = {"extra_intents": list(intents)[num_intents:], "extra_tags": list(tags)[num_tags:]}
+    return Columns(arrays, tuple(types), meta)
+
+
+def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema) -> None:
+    """Write the corpus of `utterances` into the existing, empty `folder`; of equal texts the first
+    is kept. Raises: InvalidData as `encode`.
+    """
+    found = encode(utterances, schema=schema)
+    hashes = found.arrays["hashes"]
+    _, first = np.unique(hashes, return_index=True)
+    meta = {**found.meta, "num_duplicates": len(hashes) - len(first)}
+    _write_columns(folder, found.arrays, np.sort(first), types=found.types, meta=meta)
 
 
 def write_subset(folder: Path, columns: Columns, ids: NDArray[np.int64]) -> None:
