@@ -166,10 +166,6 @@ def test_labels_of_few_records_are_no_part_of_the_schema(place, line):
     assert facts["num_outside_schema"] == 0
     schema = json.loads(Path("all/schema.json").read_text())
     assert (schema["intents"], schema["slots"]) == (["call", "ring", "sue"], ["title", "who"])
-    both = ("--schema", "all/schema.json", "--keep-rare-labels", "--to", "new")
-    assert "expected --keep-rare-labels without --schema" in line.refused(
-        "init", "calls.jsonl", *both
-    )
 
 
 def test_labels_that_were_public_before(place, line):

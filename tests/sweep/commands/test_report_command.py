@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -16,6 +15,7 @@ from sweep.cli import run
 from sweep.results import report_files
 from sweep.results.report_files import gather, write
 from tests.dashboards import samples
+from tests.dashboards.test_report import Page
 from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
@@ -37,21 +37,15 @@ def home(place, toy, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(settings_in(place).home))
 
 
-class Cells(HTMLParser):
+def cells_of(page):
     """The exact numbers of a page's tables: (trial, metric) -> value."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.trial = ""
-        self.found = {}
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
+    trial, found = "", {}
+    for tag, given in Page(page).elements:
         if tag == "tr":
-            self.trial = given.get("data-trial") or ""
-        if self.trial and given.get("data-metric") and given.get("data-value"):
-            self.found[self.trial, str(given["data-metric"])] = float(str(given["data-value"]))
+            trial = given.get("data-trial", "")
+        if trial and given.get("data-metric") and given.get("data-value"):
+            found[trial, given["data-metric"]] = float(given["data-value"])
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +73,7 @@ def test_the_page_figures_and_data_are_written_and_named(toy, written):
 
 def test_the_numbers_of_the_page_and_of_the_csv_are_those_of_the_disk(toy, written):
     _, target = written
-    cells = Cells((target / "report.html").read_text()).found
+    cells = cells_of((target / "report.html").read_text())
     rows = {row["trial"]: row for row in rows_of(target / "trials.csv")}
     for record in toy.records():
         assert cells[record.plan.id, "ser"] == record.metrics["ser"]

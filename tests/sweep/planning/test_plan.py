@@ -36,40 +36,39 @@ def test_the_papers_algorithm_has_both_its_epsilons(settings):
     assert (trial.accountant, trial.num_records, trial.runs) == ("gaussian", 2463, True)
 
 
+_OVER = "epsilon 2123 (gaussian) exceeds budget.epsilon=600"
+_BOTH = {"axes": {Z0: [0.5, 1.0]}}
+_BASELINE = [  # which is exempt, and everything else without noise is not
+    {"name": "base", "baseline": True, "set": {"engine": "sgd"}},
+    {"name": "other", "set": {"engine": "sgd", "training.seed": 1}},
+]
+_DP_SGD = [{"name": "dp", "set": {"engine": "dp_sgd"}}]
+
+
 @pytest.mark.parametrize(
-    ("accountant", "limit", "kept"),
-    [("sound", 600, [1.0]), ("paper", 600, [0.5, 1.0]), ("sound", 1e9, [0.5, 1.0])],
+    ("fields", "accountant", "limit", "reasons"),
+    [
+        (_BOTH, "sound", 600, [_OVER, None]),
+        (_BOTH, "paper", 600, [None, None]),
+        (_BOTH, "sound", 1e9, [None, None]),
+        (
+            {"variants": _BASELINE},
+            "sound",
+            1e12,
+            [None, "epsilon inf (gaussian) exceeds budget.epsilon=1e+12"],
+        ),
+        (
+            {"variants": _DP_SGD},
+            "paper",
+            5,
+            ["epsilon_paper is not defined for dp_sgd, budget.epsilon=5"],
+        ),
+    ],
 )
-def test_the_budget_goes_by_the_accountant_it_names(settings, accountant, limit, kept):
-    plan = plan_of(
-        settings, axes={Z0: [0.5, 1.0]}, budget={"epsilon": limit, "accountant": accountant}
-    )
-    assert [trial.values[Z0] for trial in plan.to_run] == kept
-    for trial in plan.refused:
-        assert trial.reason == "epsilon 2123 (gaussian) exceeds budget.epsilon=600"
-        assert trial.refused_by == "budget"
-
-
-def test_a_baseline_is_exempt_and_everything_else_without_noise_is_not(settings):
-    plan = plan_of(
-        settings,
-        variants=[
-            {"name": "base", "baseline": True, "set": {"engine": "sgd"}},
-            {"name": "other", "set": {"engine": "sgd", "training.seed": 1}},
-        ],
-        budget={"epsilon": 1e12},
-    )
-    assert [trial.variant for trial in plan.to_run] == ["base"]
-    assert plan.refused[0].reason == "epsilon inf (gaussian) exceeds budget.epsilon=1e+12"
-
-
-def test_the_papers_epsilon_is_none_for_dp_sgd(settings):
-    plan = plan_of(
-        settings,
-        variants=[{"name": "dp", "set": {"engine": "dp_sgd"}}],
-        budget={"epsilon": 5, "accountant": "paper"},
-    )
-    assert plan.refused[0].reason == "epsilon_paper is not defined for dp_sgd, budget.epsilon=5"
+def test_the_budget_goes_by_the_accountant_it_names(settings, fields, accountant, limit, reasons):
+    plan = plan_of(settings, **fields, budget={"epsilon": limit, "accountant": accountant})
+    assert [trial.reason for trial in plan.trials] == reasons
+    assert all(trial.refused_by == "budget" for trial in plan.refused)
 
 
 def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings):
