@@ -107,11 +107,8 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
 
     Raises: InvalidInput for a value that no config can have, a constraint over an unknown name.
     """
-    rules: list[Constraint] = []
-    later: list[Constraint] = []
-    for rule in space.constraints:
-        known_now = constraints.names(rule.require).isdisjoint(PLANNED_NAMES)
-        (rules if known_now else later).append(rule)
+    rules = space.constraints
+    later = tuple(rule for rule in rules if constraints.names(rule.require) & PLANNED_NAMES)
     for seed in seeds_at(space, variant, values):
         repeat = {} if seed is None else {_SEED: seed}
         whole = space.base
@@ -125,7 +122,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
             baseline=variant.baseline,
             values=own,
             fields=fields,
-            later=tuple(later),
+            later=later,
         )
         try:
             config = TrialConfig.model_validate(fields)
@@ -136,7 +133,8 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
             continue
         if config.privacy.sampling == "full":
             dropped |= {_BATCH}
-        broken = broken_constraint(rules, config.model_dump(mode="json"))
+        now = [rule for rule in rules if rule not in later]
+        broken = broken_constraint(now, config.model_dump(mode="json"))
         reason = None if broken is None else broken.why
         yield replace(point, config=config, reason=reason, dropped=dropped)
 
@@ -411,25 +409,12 @@ class Branch:
         """The first value of each axis."""
         return {path: domain.at(0.0) for path, domain in self.domains.items()}
 
-    def inside(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Those of `values` that are in the domain of their axis."""
-        return {
-            path: values[path]
-            for path, domain in self.domains.items()
-            if path in values and domain.param(values[path]) is not None
-        }
-
-    def params(self, values: dict[str, Any]) -> dict[str, float | int] | None:
-        """The parameters of `values`, which lack the axes over fields that the point's entries
-        lack; None where one is not in its domain.
+    def params(self, values: dict[str, Any]) -> dict[str, float | int]:
+        """The parameter of each of `values`, by path, that is in the domain of its axis. Values
+        lack the axes over fields that their point's entries lack.
         """
-        found = {}
-        for path, value in values.items():
-            param = self.domains[path].param(value) if path in self.domains else None
-            if param is None:
-                return None
-            found[self.name_of(path)] = param
-        return found
+        given = {p: domain.param(values[p]) for p, domain in self.domains.items() if p in values}
+        return {path: param for path, param in given.items() if param is not None}
 
 
 def branches(space: SearchSpace) -> tuple[Branch, ...]:

@@ -86,8 +86,13 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     Raises: InvalidInput for parts that make no config, and without a number of records where the
         mechanism depends on it.
     """
-    data, settings = parts["data"], from_environment()
-    _set_default_batch(parts)
+    data, training, settings = parts["data"], parts["training"], from_environment()
+    # Without a batch size the smallest one of at least 64 that the workers can share.
+    share = training.get("num_workers", 1), parts["privacy"].get("microbatch_size") or 1
+    if "expected_batch_size" not in training and all(
+        isinstance(number, int) and number > 0 for number in share
+    ):
+        training["expected_batch_size"] = math.prod(share) * math.ceil(64 / math.prod(share))
     config, number, undeclared = parse(parts), data.get("num_records"), tuple[str, ...]()
     is_public = catalogue.entry("datasets", config.data.name).PUBLIC
     if (
@@ -146,14 +151,3 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
             f" is largest, and alpha_k {bound}"
         )
     return found
-
-
-def _set_default_batch(parts: dict[str, Any]) -> None:
-    """Set a missing batch size to the smallest one of at least 64 that the workers can share."""
-    training = parts["training"]
-    share = training.get("num_workers", 1), parts["privacy"].get("microbatch_size") or 1
-    if "expected_batch_size" not in training and all(
-        isinstance(number, int) and number > 0 for number in share
-    ):
-        product = math.prod(share)
-        training["expected_batch_size"] = product * -(-64 // product)

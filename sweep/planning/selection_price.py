@@ -20,7 +20,6 @@ from trainables import accountants
 from trainables.accountants import Release, selection
 from trainables.errors import InvalidInput
 from trainables.guarantee.certify import profile
-from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.releases import BestOf, Number
 from trainables.privacy.claim import PROFILE_DELTAS, ClaimMeaning, meaning
 from trainables.privacy.rounding import format_delta, format_epsilon
@@ -82,22 +81,16 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     law, target = law_of(space), space.search.target_epsilon
     number = Number(law=law.law, mean=law.mean)
     if target is not None and NOISE not in space.override:
-        _, mechanisms = _configurations(_at_noise(space, 1.0), account)
-        found = selection.noise_for(
-            [accountants.release(mechanism) for mechanism in mechanisms],
-            target_epsilon=target,
-            delta=min(mechanism.delta for mechanism in mechanisms),
-            number=number,
-        )
+        _, releases, delta = _configurations(_at_noise(space, 1.0), account)
+        found = selection.noise_for(releases, target_epsilon=target, delta=delta, number=number)
         space = _at_noise(space, found)
-    plan, mechanisms = _configurations(space, account)
+    plan, releases, delta = _configurations(space, account)
     ends = [[*at_ends(space, trial.variant, trial.values)] for trial in plan.to_run]
     if not any(ends) and law.mean > len(ends):
         raise InvalidInput(
             f"expected search.num_trials.mean of at most {len(ends)}, the points of the space, got"
             f" {law.mean:g}"
         )
-    releases = [accountants.release(mechanism) for mechanism in mechanisms]
     for release, along in zip(releases, ends, strict=True):
         for path, point in along:  # the middle of a range, which was priced, costs what its ends do
             config = point.config
@@ -106,7 +99,6 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
                     f"axes.{path}: expected a list of values with strategy private_selection, got"
                     " a range along which a trial's epsilon changes"
                 )
-    delta = min(mechanism.delta for mechanism in mechanisms)
     chosen = selection.release_of(releases, number=number)
     selected = accountants.certify(chosen, delta=delta).epsilon
     total = space.budget.total
@@ -151,12 +143,18 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     return space, plan, price
 
 
-def _configurations(space: SearchSpace, account: Accounting) -> tuple[Plan, list[Mechanism]]:
-    """The plan of the configurations that trials are drawn from, and the mechanism of each."""
+def _configurations(
+    space: SearchSpace, account: Accounting
+) -> tuple[Plan, selection.Configurations, float]:
+    """The plan of the configurations that trials are drawn from, what a trial of each releases, and
+    the smallest delta.
+    """
     plan = planning.make(space, account=account)
     planning.require_one_corpus(space, plan)
     planning.require_trials(plan)
-    return plan, [account(trial.config).mechanism for trial in plan.to_run]
+    mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
+    releases = [accountants.release(mechanism) for mechanism in mechanisms]
+    return plan, releases, min(mechanism.delta for mechanism in mechanisms)
 
 
 def _at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from statistics import fmean
 from typing import Any
 
 from search_spaces.expansion import Branch, Point, branches, num_seeds, points_at
@@ -95,15 +97,14 @@ def _observation(
         if record.status.is_finished and record.epochs_done
         if (objectives := objectives_of(space, record)) is not None
     ]
-    name, values = place.variant.name, place.values
     if members[0].status is TrialStatus.REFUSED:
         return infeasible(place, members[0].plan, space)
+    here = partial(Observation, variant=place.variant.name, values=place.values)
     if any(record.status.is_pending for record in members):
-        return Observation(variant=name, values=values, state="running")
+        return here(state="running")
     if not known:
-        return Observation(variant=name, values=values, state="failed")
-    mean = tuple(math.fsum(column) / len(column) for column in zip(*known, strict=True))
-    return Observation(variant=name, values=values, state="done", objectives=mean)
+        return here(state="failed")
+    return here(state="done", objectives=tuple(map(fmean, zip(*known, strict=True))))
 
 
 def infeasible(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
@@ -125,7 +126,7 @@ def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> 
     for branch in found:
         if branch.variant.name != plan.variant:
             continue
-        values = branch.inside(plan.values)
+        values = {path: plan.values[path] for path in branch.params(plan.values)}
         # The others differ by their seed.
         point = next(points_at(space, branch.variant, branch.lowest() | values))
         if _law(_fields(point)) != _law(plan.fields):

@@ -16,9 +16,8 @@ from typing import Any, Literal
 
 from search_spaces.expansion import VARIANT, Branch, Domain, at_shares, branches
 from search_spaces.parts import Variant
-from search_spaces.search import STRATEGIES, Search
+from search_spaces.search import Search
 from search_spaces.space import SearchSpace
-from trainables import catalogue
 from trainables.seeding import generator, stream_seed
 
 _CONSTRAINT = "refused"
@@ -66,13 +65,12 @@ def suggest(
         return Suggestion(*at_shares(found, lambda name: random.random()))
     if sum(one.state == "done" for one in observations) < num_startup(search):
         return _spread(search, found, draw)
-    strategy = catalogue.entry(STRATEGIES, search.strategy, kind="adaptive")
     with quietly():
         seed = stream_seed(search.seed, "suggest", draw) % 2**31
-        sampler = strategy.sampler(seed=seed, startup=num_startup(search))
+        sampler = search.entry.sampler(seed=seed, startup=num_startup(search))
         directions = ["minimize"] * len(search.objectives)
         study = optuna.create_study(directions=directions, sampler=sampler)
-        _replay(study, observations, found, replay=strategy.REPLAYS)
+        _replay(study, observations, found, replay=search.entry.REPLAYS)
         return _ask(study.ask(), found)
 
 
@@ -116,9 +114,9 @@ def _replay(
     variants = optuna.distributions.CategoricalDistribution(list(by_name))
     for one in observations:
         branch = by_name.get(one.variant)
-        params = None if branch is None else branch.params(one.values)
-        if branch is None or params is None:
+        if branch is None or branch.params(one.values).keys() != one.values.keys():
             continue  # of a space that was changed since
+        params = {branch.name_of(p): param for p, param in branch.params(one.values).items()}
         named = {VARIANT: one.variant, **params}
         objectives = {"done": [*one.objectives], "refused": dummy}.get(one.state)
         violation = one.violation if one.state == "refused" else -1.0
