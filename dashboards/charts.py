@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -154,7 +155,7 @@ def slices(sweep: Sweep) -> list[Chart]:
             points.append(Point(x=x, y=ser, trial=trial, look=look, words=words))
         found.append(
             Chart(
-                name=f"slice-{_slug(axis)}",
+                name="slice-" + re.sub(r"[\W_]+", "-", axis.lower()).strip("-"),
                 title=f"Test SER over {axis}",
                 description=f"{_of(points, sweep)}, coloured by epsilon. The data are in the table"
                 " of all trials.",
@@ -201,7 +202,3 @@ def _epsilon(trial: Trial) -> float | None:
 def _of(drawn: Sequence[Point], sweep: Sweep) -> str:
     total = len(sweep.measured_trials)
     return f"{len(drawn)} trials" + (f" of {total}" if total > len(drawn) else "")
-
-
-def _slug(name: str) -> str:
-    return "".join(sign if sign.isalnum() else "-" for sign in name.lower()).strip("-")

@@ -51,8 +51,6 @@ _SURPLUS = re.compile(
     r'(?<=<g) id="[^"]*"| clip-path="[^"]*"|font(-size|-family)?: [^;"]*;? ?'
     r'| xmlns(:\w+)?="[^"]*"|(?<=>)\s+(?=<)'
 )
-_PLACED = re.compile(r' (d|x|y|transform)="[^"]*"')
-_NUMBER = re.compile(r"-?\d+\.\d{2,}")
 ElementTree.register_namespace("", _SVG[1:-1])
 
 
@@ -227,13 +225,11 @@ def svg(chart: Chart) -> Markup:
 
 
 def _text(part: ElementTree.Element, colours: Mapping[str, str]) -> str:
-    """An element with the page's colours and fonts, and short numbers."""
+    """An element with the page's colours and fonts."""
     for each in part.iter():
         for key in [key for key in each.attrib if key.startswith("{")]:  # of XLink
             each.set(key.rpartition("}")[2], each.attrib.pop(key))
     text = _SURPLUS.sub("", ElementTree.tostring(part, "unicode"))
     for colour, name in colours.items():
         text = text.replace(colour, name)
-    return _PLACED.sub(
-        lambda placed: _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", placed[0]), text
-    )
+    return text

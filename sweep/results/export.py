@@ -278,6 +278,10 @@ def _about(
             f"chosen by {chosen_by}, which is computed from private records without noise: the"
             " epsilon does not cover the choice"
         )
+    generates = catalogue.about("tasks", record.plan.task).generation
+    # The command names the user's code, which is never imported without being named.
+    factory = record.plan.fields["model"].get("factory")
+    code = f" --factory {factory}" if factory else ""
     return About(
         sweep=folder.name,
         trial=record.plan.id,
@@ -287,19 +291,10 @@ def _about(
             [f"sweep run {_CONFIG}"]
             + [f"--set {field}=PATH" for field in fields_with_paths(record.plan.fields)]
         ),
-        predict=_command(record.plan),
+        predict=_GENERATE if generates else _PREDICT.format(code),
         command=tuple(in_word(str(word)) for word in about["command"]),
         git_commit=about["git_commit"],
         versions=about["versions"],
         epochs_done=record.epochs_done,
         notes=tuple(notes),
     )
-
-
-def _command(trial: PlannedTrial) -> str:
-    """A command that uses the exported model. It names the user's code, which is never imported
-    without being named."""
-    if catalogue.about("tasks", trial.task).generation:
-        return _GENERATE
-    factory = trial.fields["model"].get("factory")
-    return _PREDICT.format(f" --factory {factory}" if factory else "")

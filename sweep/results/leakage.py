@@ -30,7 +30,7 @@ SIGNALS = "signals.npz"
 _OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ended:
     """A finished trial with its folder and its signals, and what is found of it: the panel."""
 
@@ -56,7 +56,16 @@ def write_panels(folder: SweepFolder) -> None:
 
     A trial whose evidence is missing or damaged is left out, with a note in its panel.
     """
-    ended = [_read(folder, r) for r in folder.records() if r.status.is_finished]
+    ended = []
+    for record in folder.records():
+        if record.status.is_finished:
+            each = Ended(record, folder.trial_folder(record.plan.id))
+            try:
+                if (each.place / SIGNALS).exists():
+                    each.signals = attacks.read_signals(each.place / SIGNALS)
+            except InvalidData as problem:
+                each.note(problem)
+            ended.append(each)
     for pool in _pools(ended):
         _judge_pool(pool)
     correct_bounds(ended)
@@ -71,16 +80,6 @@ def write_panels(folder: SweepFolder) -> None:
             each.note(problem)
         panel = {"metrics": each.metrics, "notes": each.notes, "violation": claim}
         folder.write_panel(plan.id, panel)
-
-
-def _read(folder: SweepFolder, record: TrialRecord) -> Ended:
-    place = folder.trial_folder(record.plan.id)
-    if not (place / SIGNALS).exists():
-        return Ended(record, place)
-    try:
-        return Ended(record, place, attacks.read_signals(place / SIGNALS))
-    except InvalidData as problem:
-        return Ended(record, place, notes=[str(problem)])
 
 
 def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str, float] | None:

@@ -235,7 +235,10 @@ def write(
     if target.exists() and not target.is_dir():
         raise InvalidInput(f"expected a folder for the report, got the file {target}")
     (target / CHARTS).mkdir(parents=True, exist_ok=True)
-    _remove_earlier(target)
+    # An earlier report for the curator has more files than a public one.
+    charted = [p for p in (target / CHARTS).glob("*.png") if p.name.startswith(charts.BEGINNINGS)]
+    for path in (*charted, *(target / name for name in (PAGE, *tables.NAMES))):
+        path.unlink(missing_ok=True)
     beside = []
     for name, text in tables.files(sweep).items():
         (target / name).write_text(text, encoding="utf-8")
@@ -246,10 +249,3 @@ def write(
     page = target / PAGE
     page.write_text(report.html(sweep), encoding="utf-8")
     return ReportFiles(sweep=sweep, page=page, beside=tuple(beside))
-
-
-def _remove_earlier(target: Path) -> None:
-    """Remove the files of an earlier report: one for the curator has more than a public one."""
-    charted = [p for p in (target / CHARTS).glob("*.png") if p.name.startswith(charts.BEGINNINGS)]
-    for path in (*charted, *(target / name for name in (PAGE, *tables.NAMES))):
-        path.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rich.text import Text
@@ -47,12 +47,6 @@ class Progress:
             epsilon=record.metrics.get("epsilon_spent"),
         )
 
-    @property
-    def trains_no_more(self) -> bool:
-        """Whether the trial has ended its training in this run without a result."""
-        is_denied = self.status is TrialStatus.PLANNED and bool(self.reason)
-        return is_denied or self.status is TrialStatus.FAILED
-
 
 def live_table(
     name: str, progress: Mapping[str, Progress], *, summary: str, max_rows: int = 30
@@ -66,7 +60,14 @@ def live_table(
     ]
     keys = [*running, *reversed(ended)][:max_rows]
     rows = [progress[key] for key in keys]
-    columns, together = _trials(keys, progress)
+    plans = [row.plan for row in rows if row.plan is not None]
+    together = None
+    if len(plans) < len(rows) or not rows:
+        columns = [Column(head="trial", cells=[row.name for row in rows], is_text=True)]
+    else:
+        every = [row.plan for row in progress.values() if row.plan is not None]
+        is_more_to_come = len(plans) < len(every)
+        columns, together = trial_columns(plans, every, worth=90, more_to_come=is_more_to_come)
     words = {row.validation[0] for row in rows}
     what = f"validation {words.pop()}" if len(words) == 1 else ""
     columns += [
@@ -91,18 +92,6 @@ def live_table(
         ),
     ]
     return FittedTable(title=f"{name}: {summary}", columns=columns, settings=together, is_live=True)
-
-
-def _trials(
-    keys: Sequence[str], progress: Mapping[str, Progress]
-) -> tuple[list[Column], Column | None]:
-    plans = [progress[key].plan for key in keys]
-    known = [plan for plan in plans if plan is not None]
-    if len(known) < len(plans) or not known:
-        names = [progress[key].name for key in keys]
-        return [Column(head="trial", cells=names, is_text=True)], None
-    every = [row.plan for row in progress.values() if row.plan is not None]
-    return trial_columns(known, every, worth=90, more_to_come=len(known) < len(every))
 
 
 def _passes_per_epoch(plan: PlannedTrial, epochs: int) -> float:
@@ -204,5 +193,7 @@ class View:
         for row, each in zip(rows, passes, strict=True):
             # Most trials end early where a scheduler stops some, so those count as trained.
             done += each * (row.epochs if row.status.is_finished else row.epochs_done)
-            total -= each * (row.epochs - row.epochs_done) * row.trains_no_more
+            is_denied = row.status is TrialStatus.PLANNED and bool(row.reason)
+            if is_denied or row.status is TrialStatus.FAILED:  # in this run
+                total -= each * (row.epochs - row.epochs_done)
         return done, total
