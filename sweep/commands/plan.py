@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from sweep.commands._options import JsonFlag, Set, Space, overrides
 from sweep.commands._output import console, print_json, say
 
@@ -40,7 +38,7 @@ def plan(
             "notes": list(prepared.notes),
             "together": total,
             **({} if price is None else {"selection": price.to_dict()}),
-            "resources": asdict(share_of(resources, None, prepared.plan)),
+            "resources": share_of(resources, None, prepared.plan).model_dump(exclude={"executor"}),
         }
         print_json("plan", facts)
     else:

@@ -27,19 +27,7 @@ class Machine:
     gpus: float = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """The resources of a process, and the numbers of concurrent trials and of their processes.
-    `slots` None: as many as fit; `gpus_per_worker` None: that of a cluster that is not known yet.
-    """
-
-    workers: int = 1
-    slots: int | None = None
-    cpus_per_worker: int = 1
-    gpus_per_worker: float | None = 0.0
-
-
-def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Share:
+def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Resources:
     """What the trials of a plan get on `machine`; None: it is not known yet, and nothing is
     refused. All have as many processes, no more than the one with the fewest logical workers.
 
@@ -48,28 +36,24 @@ def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Share
     """
     logical = {trial.config.training.num_workers for trial in plan.to_run}
     logical |= {plan.workers} if plan.to_choose else set()
-    share = Share(
-        workers=min([resources.workers or max(logical, default=1), *logical]),
-        slots=resources.slots,
-        cpus_per_worker=resources.cpus_per_worker,
-        gpus_per_worker=gpu_share(resources.gpus_per_worker, machine),
-    )
-    if machine is not None and resources.executor == "local":
-        choose_slots(Share(gpus_per_worker=share.gpus_per_worker), machine)
-    elif machine is not None:
-        choose_slots(share, machine)
+    gpus = gpu_share(resources.gpus_per_worker, machine)
+    workers = min([resources.workers or max(logical, default=1), *logical])
+    share = resources.model_copy(update={"workers": workers, "gpus_per_worker": gpus})
+    if machine is not None:
+        is_local = resources.executor == "local"
+        choose_slots(Resources(gpus_per_worker=gpus) if is_local else share, machine)
     return share
 
 
-def choose_slots(share: Share, machine: Machine) -> int:
+def choose_slots(share: Resources, machine: Machine) -> int:
     """Concurrent trials on a machine or cluster: as many as fit, or `slots` where it is a number.
 
     Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
 
-    >>> choose_slots(Share(workers=2), Machine(cpus=8))
+    >>> choose_slots(Resources(workers=2), Machine(cpus=8))
     4
     """
-    workers, slots, cpus_per_worker = share.workers, share.slots, share.cpus_per_worker
+    workers, slots, cpus_per_worker = share.workers or 1, share.slots, share.cpus_per_worker
     gpus_per_worker, cpus, gpus = share.gpus_per_worker or 0.0, machine.cpus, machine.gpus
     fits = math.floor(cpus / (workers * cpus_per_worker))
     if fits < (slots or 1):
@@ -111,7 +95,7 @@ def sentence(plan: Plan, resources: Resources) -> str:
     if resources.executor == "local":
         return f"One after another in this process{', on its GPU' * bool(share.gpus_per_worker)}."
     slots = choose_slots(share, machine)
-    text = f"{slots} at a time, {count(share.workers, 'worker')} each"
+    text = f"{slots} at a time, {count(share.workers or 1, 'worker')} each"
     if share.gpus_per_worker:
         text += f", {share.gpus_per_worker:g} GPU per worker"
     return f"{text} ({machine.cpus:g} CPUs)."

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from sweep.planning.resources import Share
+from search_spaces.parts import Resources
 from trainables.config import TrialConfig
 from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
@@ -97,11 +97,10 @@ Events = Callable[[TrialEvent], Verdict]
 Questions = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunSettings(Share):
+class RunSettings(Resources):
     """The settings of execution. They change neither the result nor the id of a trial."""
 
-    executor: Literal["gang", "local"] = "gang"
+    workers: int = 1
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
     scheduler: Literal["none", "asha", "median"] = "none"
     metric: str = "validation_ser"  # the scheduler's, from EpochReport.metrics; less is better

@@ -212,7 +212,6 @@ def run_settings(
     machine = None if address is not None or is_over else this_machine(space.resources)
     executed = RunSettings(
         **vars(share_of(space.resources, machine, plan)),
-        executor=space.resources.executor,
         address=address,
         scheduler=space.search.scheduler,
         metric=space.metric,

@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,7 +80,8 @@ class _Exploration:
     ) -> None:
         size = ray_session.cluster_size()
         # A cluster is known now.
-        settings = replace(settings, gpus_per_worker=gpu_share(settings.gpus_per_worker, size))
+        gpus = gpu_share(settings.gpus_per_worker, size)
+        settings = settings.model_copy(update={"gpus_per_worker": gpus})
         if settings.address is not None:
             ray_session.require_shared((files, settings.cache_dir), reads=settings.data_dir)
         self._slots = choose_slots(settings, size)

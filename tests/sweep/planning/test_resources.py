@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from search_spaces.parts import Resources
 from sweep.planning import resources
 from sweep.planning.prepare import prepare_space
 from sweep.planning.resources import (
     Machine,
-    Share,
     choose_slots,
     fit_into_memory,
     machine_cpus,
@@ -23,7 +23,7 @@ from trainables.errors import InvalidInput
 
 def slots(*, workers=2, cpus=8, gpus=0, **share):
     """The slots of trials, by default of two processes on eight CPUs."""
-    return choose_slots(Share(workers=workers, **share), Machine(cpus=cpus, gpus=gpus))
+    return choose_slots(Resources(workers=workers, **share), Machine(cpus=cpus, gpus=gpus))
 
 
 @given(workers=st.integers(1, 9), cpus_per_worker=st.integers(1, 5), cpus=st.integers(1, 200))

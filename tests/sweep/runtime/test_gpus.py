@@ -1,7 +1,5 @@
 """The device of a process without Ray. The machine has no GPU: torch's count is a stand-in."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -54,7 +52,8 @@ def test_a_gpu_that_the_machine_lacks_is_refused(monkeypatch):
 @pytest.mark.parametrize(("share", "device"), [(0, "cpu"), (1, "cuda")])
 def test_one_process_uses_the_gpu_that_was_asked_for(share, device, tmp_path):
     (job,) = make_jobs(tmp_path, count=1, epochs=1)
-    run_trials([job], events=Diary(), settings=replace(LOCAL, gpus_per_worker=share))
+    settings = LOCAL.model_copy(update={"gpus_per_worker": share})
+    run_trials([job], events=Diary(), settings=settings)
     assert trained(job)[0].split(" ")[3] == device
 
 

@@ -46,15 +46,14 @@ from trainables.system import checkpoint
 
 pytestmark = IGNORED
 ROOT = Path(__file__).parents[3]
-SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, slots=1, workers=2)
-ALONE = replace(SETTINGS, workers=1)
-LOCAL = replace(SETTINGS, executor="local")
+SETTINGS = RunSettings(
+    function="tests.sweep.toy_trial:run", dashboard=False, slots=1, workers=2, gpus_per_worker=0
+)
+ALONE = SETTINGS.model_copy(update={"workers": 1})
+LOCAL = SETTINGS.model_copy(update={"executor": "local"})
 NUM_GPUS = 8
-DEVICES = replace(
-    ALONE,
-    function="tests.sweep.runtime.test_ray_trials:say_where",
-    slots=None,
-    gpus_per_worker=1,
+DEVICES = RunSettings(
+    function="tests.sweep.runtime.test_ray_trials:say_where", dashboard=False, gpus_per_worker=1
 )
 
 
@@ -210,7 +209,8 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
         _note_listeners(found, event)
         return gang(event)
 
-    run_trials(jobs, events=events, settings=replace(SETTINGS, scheduler="asha", max_epochs=100))
+    asha = SETTINGS.model_copy(update={"scheduler": "asha", "max_epochs": 100})
+    run_trials(jobs, events=events, settings=asha)
 
     assert gang.ser("t0") == alone.ser("t0")
     assert gang.ser("t1") == gang.ser("t0"), "the same trial, in fresh and in reused workers"
@@ -401,7 +401,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 ):
     with_memory(monkeypatch, memory=50 * 2**20, unknown=1)
     jobs, diary = make_jobs(tmp_path, count=5), Diary()
-    run_trials(jobs, events=diary, settings=replace(ALONE, slots=None))
+    run_trials(jobs, events=diary, settings=ALONE.model_copy(update={"slots": None}))
     assert {job.trial_id for job in jobs if diary.of(job.trial_id, "finished")} == {
         job.trial_id for job in jobs
     }
@@ -418,7 +418,7 @@ def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change
         run_trials(
             make_jobs(tmp_path),
             events=diary,
-            settings=replace(SETTINGS, **change),  # type: ignore[arg-type]  # ints by construction
+            settings=SETTINGS.model_copy(update=change),
         )
     assert diary.events == []
 
