@@ -176,25 +176,6 @@ def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
     assert shown[-1] == ("stopped", STOPPED)
 
 
-def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path):
-    """Its budget has room for three epochs by an exact figure: a bound of two parts would pass it.
-    A fourth permission, for an epoch that a crash repeats, is refused.
-    """
-    for part in ("whole", "parts"):
-        (tmp_path / part).mkdir()
-    planned = Stage(tmp_path / "whole").trials[1].epsilon_budget
-    stage = Stage(tmp_path / "parts", budget={"epsilon": planned})
-    stage.begin()
-    stage.epoch(1, reason=STOPPED)
-    stage.finish(1)
-    stage.keep_checkpoint()
-    stage.crash()
-    assert stage.train(2) == [Verdict()] * 3
-    assert stage.paid == [(1, 0, 1), (2, 1, 3)]
-    stage.crash()  # in epoch 3, which was paid for
-    assert "with earlier attempts exceeds" in stage.begin().reason
-
-
 @pytest.mark.parametrize("left", [None, "checkpoint.bak"])
 def test_without_a_checkpoint_everything_is_paid_again(stage, left):
     """A copy under another name is no checkpoint: the trial would train unpaid epochs."""

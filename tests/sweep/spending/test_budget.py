@@ -7,23 +7,19 @@ from pydantic import ValidationError
 
 from search_spaces.parts import Budget
 from sweep.spending.gate import epsilon_refusal
+from tests.accountants._mechanisms import mechanism
 from trainables.accountants import account, epsilon_after, paper_zcdp
-from trainables.config import parse
-from trainables.privacy.from_config import build
 
 
-def mechanism(*, engine="edp_sgd", noise=2.0, epochs=5):
-    decay = {"kind": "exponential", "tau": 0.05}
-    privacy = {} if engine == "sgd" else {"noise_multiplier": noise, "noise_decay": decay}
-    training = {"epochs": epochs, "expected_batch_size": 64, "num_workers": 4}
-    config = parse({"engine": engine, "privacy": privacy, "training": training})
-    return build(config, num_records=2_463)
+def trial_of(engine="edp_sgd"):
+    noise = {"noise_multiplier": 2.0, "decay": "exponential", "tau": 0.05}
+    return mechanism(engine, epochs=5, **({} if engine == "sgd" else noise))
 
 
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
 @pytest.mark.parametrize("epochs", [1, 5])
 def test_an_epoch_may_start_exactly_where_its_end_is_within_the_limit(engine, epochs):
-    trial = mechanism(engine=engine)
+    trial = trial_of(engine)
     end = account(trial.first(epochs)).epsilon
     at, below = Budget(epsilon=end), Budget(epsilon=end * (1 - 1e-6))
     for done in range(trial.epochs):
@@ -32,7 +28,7 @@ def test_an_epoch_may_start_exactly_where_its_end_is_within_the_limit(engine, ep
 
 
 def test_the_budget_goes_by_the_accountant_it_names():
-    trial = mechanism()
+    trial = trial_of()
     paper = paper_zcdp.epsilon(trial.first(3), delta=trial.delta)
     budget = Budget(epsilon=paper, accountant="paper")
     assert [epsilon_refusal(budget, trial, done) is None for done in range(5)] == [
@@ -45,27 +41,27 @@ def test_the_budget_goes_by_the_accountant_it_names():
 
 def test_what_the_plan_admits_whole_is_never_cut():
     for engine in ("edp_sgd", "dp_sgd"):
-        trial = mechanism(engine=engine)
+        trial = trial_of(engine)
         budget = Budget(epsilon=account(trial, exact=False).epsilon)
         assert all(epsilon_refusal(budget, trial, done) is None for done in range(6))
 
 
 def test_a_refusal_names_figure_accountant_and_limit():
-    reason = epsilon_refusal(Budget(epsilon=0.5), mechanism(), 4)
+    reason = epsilon_refusal(Budget(epsilon=0.5), trial_of(), 4)
     assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in str(reason)
-    assert "after 1 epoch exceeds" in str(epsilon_refusal(Budget(epsilon=0.5), mechanism(), 0))
-    assert epsilon_refusal(Budget(epsilon=None), mechanism(), 4) is None
-    assert epsilon_refusal(Budget(epsilon=1e6), mechanism(), 4) is None
+    assert "after 1 epoch exceeds" in str(epsilon_refusal(Budget(epsilon=0.5), trial_of(), 0))
+    assert epsilon_refusal(Budget(epsilon=None), trial_of(), 4) is None
+    assert epsilon_refusal(Budget(epsilon=1e6), trial_of(), 4) is None
 
 
 def test_a_figure_that_is_not_defined_refuses_and_says_so():
-    assert epsilon_refusal(Budget(epsilon=100.0), mechanism(engine="sgd"), 0) is not None
-    reason = epsilon_refusal(Budget(epsilon=1.0, accountant="paper"), mechanism(engine="dp_sgd"), 0)
+    assert epsilon_refusal(Budget(epsilon=100.0), trial_of("sgd"), 0) is not None
+    reason = epsilon_refusal(Budget(epsilon=1.0, accountant="paper"), trial_of("dp_sgd"), 0)
     assert "edp_sgd" in str(reason)
 
 
 def test_nothing_is_spent_after_the_last_epoch():
-    assert epsilon_refusal(Budget(epsilon=1e-9), mechanism(), 5) is None
+    assert epsilon_refusal(Budget(epsilon=1e-9), trial_of(), 5) is None
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])

@@ -11,24 +11,18 @@ from sweep.spending.filter import (
     looks_at_results,
     total_of,
 )
+from tests.accountants._mechanisms import mechanism
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, certify, release
-from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidInput
-from trainables.privacy.from_config import build_from
 
 DELTA = 1e-5
 TPE = {"strategy": "tpe", "num_samples": 4, "objectives": ["epsilon"]}
 
 
 def trial(**privacy):
-    mechanism = build_from(
-        "dp_sgd",
-        PrivacyConfig(**{"noise_multiplier": 4.0, "delta": DELTA, **privacy}),
-        training=TrainingConfig(epochs=4),
-        num_records=2_560,
-    )
-    return release(mechanism)
+    made = mechanism("dp_sgd", epochs=4, **{"noise_multiplier": 4.0, "delta": DELTA, **privacy})
+    return release(made)
 
 
 def space(place, *, total=None, **changes):

@@ -14,27 +14,23 @@ from sweep.spending.ledger import FILE, Entry, Ledger, PricedTrial, attempt_key,
 from sweep.store import state as log
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import SweepState
+from tests.accountants._mechanisms import mechanism as made
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, certify, paper_zcdp, release
-from trainables.config import PrivacyConfig, TrainingConfig, parse
-from trainables.privacy.from_config import build, build_from
+from trainables.config import parse
+from trainables.privacy.from_config import build
 
 EPOCHS = 3
 NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}
 
 
-def mechanism(noise=20.0, *, epochs=EPOCHS, **privacy):
-    return build_from(
-        "edp_sgd",
-        PrivacyConfig(**{"noise_multiplier": noise, "delta": 1e-5, **privacy}),
-        training=TrainingConfig(epochs=epochs, num_workers=2),
-        num_records=2_560,
-    )
+def mechanism(noise=20.0, *, epochs=EPOCHS, delta=1e-5):
+    return made(noise_multiplier=noise, epochs=epochs, delta=delta, workers=2)
 
 
 def plain_mechanism():
     """Of a baseline without noise."""
-    return build(parse({"engine": "sgd", "training": {"epochs": EPOCHS}}), num_records=2_560)
+    return made("sgd", epochs=EPOCHS)
 
 
 def trial(name, *, baseline=False, **fields):
@@ -89,14 +85,14 @@ def cost(number, **fields):
 
 
 def test_a_trial_that_reads_no_record_is_charged_nothing():
-    made = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
+    free = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
     charges = Charges()
     tight = Budget(epsilon=1e-6, accountant="paper", total=1e-6)
-    found = gate(trial("prior", mechanism=made), charge=charges, budget=tight)
+    found = gate(trial("prior", mechanism=free), charge=charges, budget=tight)
     assert train(found, "prior", 0, 1) == [None, None]
-    assert found.refusal(trial("other", mechanism=made)) is None
+    assert found.refusal(trial("other", mechanism=free)) is None
     assert charges.entries == []
-    read = replace(made, undeclared=("the label set is the records' own",))
+    read = replace(free, undeclared=("the label set is the records' own",))
     found = gate(trial("prior", mechanism=read), charge=charges, budget=Budget(epsilon=1.0))
     assert train(found, "prior", 0) != [None]
 

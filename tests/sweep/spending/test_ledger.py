@@ -12,21 +12,16 @@ from dataclasses import replace
 import pytest
 
 from sweep.spending.ledger import FILE, Ledger, entry_for
+from tests.accountants._mechanisms import mechanism as made
 from tests.refusals import refused
 from trainables.accountants import certify, release
-from trainables.config import TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
-from trainables.privacy.from_config import build_from
+from trainables.guarantee.releases import Gaussian
 
 
 def mechanism(engine="edp_sgd", **privacy):
     noise = {} if engine == "sgd" else {"noise_multiplier": 20.0}
-    return build_from(
-        engine,
-        {**noise, "delta": 1e-5, **privacy},
-        training=TrainingConfig(epochs=4, num_workers=2),
-        num_records=2_560,
-    )
+    return made(engine, epochs=4, workers=2, **{**noise, "delta": 1e-5, **privacy})
 
 
 def entry(trial="t1", *, dataset="aaa", epochs=4, sweep_name="grid", **other):
@@ -42,6 +37,10 @@ def entry(trial="t1", *, dataset="aaa", epochs=4, sweep_name="grid", **other):
     )
 
 
+# Whose numbers JSON does not have.
+ENDLESS = replace(release(mechanism()), beside=(Gaussian(sigma=math.inf),))
+
+
 @pytest.fixture
 def ledger(tmp_path):
     return Ledger(tmp_path / FILE)
@@ -51,7 +50,8 @@ def test_entries_come_back_as_they_were_written(ledger):
     entries = [
         entry("t1"),
         entry("t2", mechanism=mechanism("dp_sgd"), epochs=2),
-        entry("t3", mechanism=mechanism("sgd")),
+        entry("t3", mechanism=mechanism("sgd"), baseline=True),
+        replace(entry("t4", attempt=2, first_epoch=1), release=ENDLESS),
     ]
     for each in entries:
         ledger.charge(replace(each, at=1.5))
@@ -60,7 +60,7 @@ def test_entries_come_back_as_they_were_written(ledger):
     assert ledger.datasets() == (name,)
     assert ledger.spend("never-seen").total.epsilon == 0.0
     before = time.time()
-    ledger.charge(entry("t4"))
+    ledger.charge(entry("t5"))
     assert before <= ledger.entries()[-1].at <= time.time()
 
 
