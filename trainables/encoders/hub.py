@@ -122,14 +122,6 @@ class PublicEncoder:
         return self.about.layers if self.about else tuple(range(self.config.num_layers + 1))
 
     @property
-    def default_layers(self) -> tuple[int, ...]:
-        """The layers of features by default: those chosen by `sweep pretrain`, or the middle one,
-        with the most information on words, and the last.
-        """
-        last = self.config.num_layers
-        return self.about.layers if self.about else tuple(dict.fromkeys(((last + 1) // 2, last)))
-
-    @property
     def provenance(self) -> str:
         """Its provenance, for a card, which names no path; its licence is that of its README.md."""
         if self.about:

@@ -26,10 +26,8 @@ _KINDS = ("tokens", "records")
 
 
 class LayerStates(NamedTuple):
-    """The states of each layer of an encoder for a batch, the lowest first.
-
-    `tokens[k]` [T, D], rows in the batch's order; `records[k]` [B, D], a mean over the record's
-    rows.
+    """The states of each layer of an encoder for a batch, the lowest first: `tokens[k]` [T, D] and
+    `records[k]` [B, D], means over a record's rows, in the batch's order.
     """
 
     tokens: tuple[Tensor, ...]

@@ -84,9 +84,8 @@ class HubEncoder:
     @property
     def moments_of(self) -> str:
         """What its public moments are computed from, in words."""
-        if self.public.about is not None:
-            return "utterances of the encoder's corpora"
-        return f"utterances of the made corpora {' and '.join(_MADE)}"
+        made = f"made corpora {' and '.join(_MADE)}"
+        return "utterances of the " + ("encoder's corpora" if self.public.about else made)
 
     def moments(self, layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
         """Public moments of `layers` at least: those in its folder, else computed once for all
@@ -199,9 +198,7 @@ def require_all_weights(report: Mapping[str, Any], *, name: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Switch off the library's report of unused weights of a shallower encoder and its progress
-    bars.
-    """
+    """Switch off the library's reports of unused weights and its progress bars."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

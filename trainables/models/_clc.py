@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainables.encoders.word_vectors import LOCAL_FILE, VectorFile, bucket
+from trainables.encoders.word_vectors import VectorFile, bucket
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
@@ -73,7 +73,8 @@ class Clc(NluModel):
                 with torch.no_grad():
                     self.word_table.weight.copy_(torch.cat([first, first.new_zeros(1, word_dim)]))
                 kind = f"first {first.shape[0]} rows trained, others frozen"
-            name = "GloVe 6B 50d" if config.word_vectors == "glove" else LOCAL_FILE
+            is_glove = config.word_vectors == "glove"
+            name = "GloVe 6B 50d" if is_glove else "vectors of a local file"  # without its path
             self.provenance = f"word vectors: {name}, {kind}"
         self.char_cnn = CharCnn(config.char_dim, config.char_filters, config.char_kernel)
         widths = [word_dim + config.char_filters]

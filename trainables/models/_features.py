@@ -70,7 +70,10 @@ class FixedEncoder:
         self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
         features.require_layers(config, number, public.layers)
-        self.layers = config.layers_of(number) or public.default_layers
+        last = public.config.num_layers
+        # The middle layer has the most information on words.
+        default = public.layers if public.about else tuple(dict.fromkeys(((last + 1) // 2, last)))
+        self.layers = config.layers_of(number) or default
         self.names = scores_in(public.place) if config.has_prior else None
         self.recipe = {
             "encoder": public.digest(),
