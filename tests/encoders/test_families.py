@@ -97,15 +97,6 @@ def test_states_are_those_of_transformers(encoder):
         torch.testing.assert_close(records, means, rtol=1e-4, atol=1e-4)
 
 
-def test_other_records_of_the_batch_change_nothing(encoder):
-    alone = encoder.layer_states(batch(encoder, [1, 2, 7]))
-    beside = encoder.layer_states(batch(encoder, [4], [8] * 40, [1, 2, 7], [0, 3, 3, 5, 1]))
-    for one, many in zip(alone.tokens, beside.tokens, strict=True):
-        torch.testing.assert_close(one, many[41:44], rtol=1e-4, atol=1e-5)
-    for one, many in zip(alone.records, beside.records, strict=True):
-        torch.testing.assert_close(one[0], many[2], rtol=1e-4, atol=1e-5)
-
-
 def test_a_record_longer_than_the_positions_is_read_in_windows(encoder):
     """The first window is a record of its own."""
     found = batch(encoder, [2] * 130)
@@ -121,11 +112,6 @@ def test_a_record_longer_than_the_positions_is_read_in_windows(encoder):
     for own, whole in zip(states.tokens, truth, strict=True):
         assert own.isfinite().all()
         torch.testing.assert_close(own[: len(inside)], whole[0, inside], rtol=1e-4, atol=1e-4)
-
-
-def test_the_card_names_family_and_licence(encoder):
-    family = encoder.public.config.model_type
-    assert f"({family}, 3 layers of width 24, licence apache-2.0;" in encoder.public.provenance
 
 
 def test_pickled_weights_are_read_without_running_them(folders, tmp_path):

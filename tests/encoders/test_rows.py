@@ -13,7 +13,7 @@ from trainables.encoders.rows import (
     moments_of,
 )
 from trainables.encoders.source import load_tensors
-from trainables.models._names import NameScores, tag_names, with_bias, words_of
+from trainables.models._names import NameScores, tag_names, with_bias
 from trainables.pretraining.result import round_tensors
 
 _SCHEMA = LabelSchema(intents=("book_flight",), slots=("city", "date"), source="test")
@@ -60,18 +60,6 @@ def test_whitened_rows_have_a_flat_spectrum():
     values = np.sort(np.linalg.eigvalsh(covariance))[::-1]
     np.testing.assert_allclose(values[:6], 1.0, atol=0.02)
     assert values[6:].sum() < 0.02, "centring takes one direction of each layer"
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("atis_flight#atis_airfare", ("atis", "flight", "atis", "airfare")),
-        ("größe", ("größe",)),
-        ("", ("none",)),
-    ],
-)
-def test_a_name_is_cut_into_words(name, words):
-    assert words_of(name) == words
 
 
 def test_a_tag_is_its_mark_and_its_name():

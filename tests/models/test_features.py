@@ -1,8 +1,6 @@
 """Heads on the features of a fixed encoder, with the one that ships."""
 
-import json
 import math
-import shutil
 from functools import partial
 from itertools import pairwise
 
@@ -12,7 +10,6 @@ import torch.nn.functional as F
 
 from tests.models._builds import SCHEMA, TYPES, built, made_corpus, random_batch
 from tests.refusals import refused
-from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
 from trainables.encoders.about import about_of
@@ -20,7 +17,6 @@ from trainables.errors import InvalidData
 from trainables.layers.bookkeeping import supports
 from trainables.models._features import tag_parts
 from trainables.models._nlu import bio_scores
-from trainables.models.features import require_usable
 
 model = partial(built, name="features")
 
@@ -103,22 +99,9 @@ def test_damaged_rows_are_named(tmp_path):
         found.loader(corpus, cache_dir=tmp_path)
 
 
-def test_what_cannot_be_used_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+def test_layers_that_do_not_exist_are_named():
     with refused(r"model\.layers among \[2, 4, 6\]"):
         model(layers=(0, 7))
-    with refused("dialogues, a folder"):
-        model(encoder="nowhere")
-    shutil.copytree(about_of("dialogues").place, tmp_path / "mine")
-    about = tmp_path / "mine" / "encoder.json"
-    fields = json.loads(about.read_text())
-    about.write_text(json.dumps(fields | {"format": 99}))
-    with refused("format 2", InvalidData):
-        model(encoder=str(tmp_path / "mine"))
-    about.write_text(json.dumps(fields))
-    (tmp_path / "mine" / "model.safetensors").write_bytes(b"")
-    with refused("encoder that loads", InvalidData):
-        model(encoder=str(tmp_path / "mine"))
 
 
 def test_the_card_can_name_what_is_public():
@@ -130,13 +113,6 @@ def test_the_card_can_name_what_is_public():
     (about,) = about_of("dialogues").public_inputs(is_private=False)
     assert "share with atis" in about
     assert about.endswith("took 1 out of its pretraining")
-
-
-def test_an_encoder_never_meets_its_own_corpus():
-    config = model_part(name="features")
-    with refused("without sgd_dialogues among its public corpora"):
-        require_usable(config, data_config(name="sgd_dialogues"))
-    require_usable(config, data_config(name="atis"))
 
 
 def test_heads_at_zero_say_what_the_names_say():

@@ -11,7 +11,6 @@ from tests.refusals import refused
 from trainables import saved
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
-from trainables.encoders.hub import public_encoder
 from trainables.models import _features
 from trainables.models._files import files_digest
 from trainables.models.features import build
@@ -36,16 +35,6 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
     np.testing.assert_array_equal(said.intents, measured.intents)
     np.testing.assert_array_equal(np.concatenate(said.tags), np.concatenate(measured.tags))
     np.testing.assert_allclose(said.features, measured.features, atol=1e-4)
-
-
-def test_the_digest_is_that_of_the_encoder_s_files(tmp_path):
-    family_folders.write(tmp_path / "hub", "roberta")
-    before = files_digest({"encoder": str(tmp_path / "hub")})
-    assert before == public_encoder(str(tmp_path / "hub")).digest()
-    assert files_digest({"encoder": "scratch"}) == ""
-    config = tmp_path / "hub" / "config.json"
-    config.write_text(config.read_text() + " ")
-    assert files_digest({"encoder": str(tmp_path / "hub")}) != before
 
 
 @pytest.mark.parametrize("of_hub", [False, True])

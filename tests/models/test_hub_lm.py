@@ -65,14 +65,11 @@ def test_train_mode_leaves_foreign_modules_without_dropout():
 
 
 class TimeFirst(nn.Module):
-    """A language model whose map reads the first token of each record, then the second, ...; or,
-    with `routed`, only some of the tokens, as experts do.
-    """
+    """A language model whose map reads the first token of each record, then the second, ..."""
 
-    def __init__(self, *, routed):
+    def __init__(self):
         super().__init__()
         self.config = SimpleNamespace(vocab_size=Letters.size)
-        self.routed = routed
         self.table = nn.Embedding(Letters.size, 6)
         self.map = nn.Linear(6, 6)
         self.output = nn.Linear(6, Letters.size)
@@ -86,24 +83,13 @@ class TimeFirst(nn.Module):
 
     def forward(self, input_ids, **_):
         x = self.table(input_ids).transpose(0, 1)
-        if not self.routed:
-            return ((x + self.map(x).tanh()).transpose(0, 1),)
-        found = x.clone()
-        found[:, :, 0] = self.map(x.flatten(0, 1)[1:])[..., :1].new_zeros(())
-        return (found.transpose(0, 1),)
+        return ((x + self.map(x).tanh()).transpose(0, 1),)
 
 
-@pytest.mark.parametrize(
-    ("routed", "line"),
-    [
-        (False, "one record after another"),
-        (True, "read every token of a batch, got 14 rows for 15 tokens"),
-    ],
-)
-def test_maps_whose_rows_are_not_known_are_refused(routed, line):
+def test_maps_whose_rows_are_not_known_are_refused():
     """A record's norm would be that of other rows, and its clipped gradient longer than C."""
     torch.manual_seed(0)
-    model = HubLm(TimeFirst(routed=routed), provenance="weights of x")
+    model = HubLm(TimeFirst(), provenance="weights of x")
     require_records_apart(model, longest=16, name="x")  # no record's loss changes
-    with refused(line):
+    with refused("one record after another"):
         model.adapt(rank=2, alpha=8.0)

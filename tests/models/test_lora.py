@@ -24,7 +24,6 @@ from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
 from trainables.config import data_config, parse
 from trainables.data.batches import PackedBatch
-from trainables.encoders.pieces import windows
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers import bookkeeping
 from trainables.layers.linear import Linear
@@ -123,55 +122,6 @@ def test_clipped_sums_are_those_of_each_record_alone(family):
     )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_padding_reaches_no_record(family):
-    """A longer neighbour pads a record, whatever the neighbour says: its losses and its share of
-    every layer are the same bits whichever neighbour of that length there is.
-    """
-    model = of_family(family)
-    dtype = next(model.parameters()).dtype
-    batch = random_batch(model, 2, seed=3, lengths=[3, 40])
-    other = replace(
-        batch,
-        inputs={
-            **batch.inputs,
-            "pieces": batch.inputs["pieces"].where(
-                torch.arange(len(batch.inputs["pieces"])) < batch.inputs["piece_lengths"][0],
-                batch.inputs["pieces"].flip(0),
-            ),
-        },
-    )
-    assert not torch.equal(batch.inputs["pieces"], other.inputs["pieces"])
-    shares = []
-    for each in (batch, other):
-        out = torch.zeros(sum(p.numel() for p in trained(model)), dtype=dtype)
-        weights = torch.tensor([1.0, 0.0], dtype=dtype)
-        bookkeeping.gradient(model, each, weights, out)
-        shares.append((model.losses(each)[0].detach(), out))
-    (loss, share), (same_loss, same_share) = shares
-    assert torch.equal(loss, same_loss)
-    assert torch.equal(share, same_share)
-    one = alone(batch, 0)
-    within = 1e-11 if dtype == torch.float64 else 1e-4
-    torch.testing.assert_close(model.losses(one)[0].detach(), loss, rtol=within, atol=within)
-
-
-def test_rows_of_windows_cover_every_piece_once():
-    rng = np.random.default_rng(0)
-    for positions in (3, 4, 9, 50):
-        lengths = rng.integers(3, 30, 12).tolist()
-        pieces = torch.arange(sum(lengths))
-        rows, records = windows(pieces, lengths, positions)
-        assert max(map(len, rows)) <= positions
-        whole = torch.split(pieces, lengths)
-        inner = torch.cat([row[1:-1] for row in rows])
-        assert torch.equal(inner, torch.cat([own[1:-1] for own in whole]))
-        for row, record in zip(rows, records, strict=True):
-            own = whole[record]
-            assert set(row.tolist()) <= set(own.tolist())
-            assert (row[0], row[-1]) == (own[0], own[-1])
-
-
 @pytest.mark.parametrize(
     ("family", "fields", "said"),
     [
@@ -187,13 +137,6 @@ def test_what_a_family_does_not_allow_is_refused_by_the_plan(family, fields, sai
     lora.require_usable(model, data_config(name="atis"))
     with refused(said):
         lora.require_built(model, SCHEMA)
-
-
-def test_encoders_that_cannot_be_read_are_refused_by_the_plan(tmp_path):
-    with refused("no such folder"):
-        lora.require_usable(lora.Config(encoder=str(tmp_path / "none")), data_config(name="atis"))
-    with refused("it was trained on these records", InvalidInput):
-        lora.require_usable(lora.Config(), data_config(name="sgd_dialogues"))
 
 
 def test_frozen_weights_in_bfloat16_take_half_and_stay_the_same_in_float32():

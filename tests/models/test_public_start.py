@@ -10,7 +10,7 @@ from tests.models._builds import built
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config, model_part
-from trainables.encoders.about import MOMENTS, WEIGHTS, about_of, write_about
+from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS, about_of, write_about
 from trainables.errors import InvalidData
 
 
@@ -69,12 +69,19 @@ def test_what_an_encoder_lacks_is_refused_before_a_trial(mine):
             usable(name=name, encoder=str(mine))
 
 
-@pytest.mark.parametrize("content", [None, b"no tensors"])
-def test_moments_that_cannot_be_read_are_refused(content, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "content", "what"),
+    [
+        (MOMENTS, None, "the moments of an encoder"),
+        (MOMENTS, b"no tensors", "the moments of an encoder"),
+        (NAMES, b"no tensors", "scores of names"),
+    ],
+)
+def test_moments_and_names_that_cannot_be_read_are_refused(file, content, what, tmp_path):
     place = tmp_path / "mine"
     shutil.copytree(about_of("dialogues").place, place)
-    (place / MOMENTS).unlink()
+    (place / file).unlink()
     if content is not None:
-        (place / MOMENTS).write_bytes(content)
-    with refused(f"expected the moments of an encoder in {place}", InvalidData):
+        (place / file).write_bytes(content)
+    with refused(f"expected {what} in {place}", InvalidData):
         built(name="features", encoder=str(place))

@@ -7,7 +7,6 @@ from tests.models._builds import (
     PARTLY,
     assert_sum_is_the_definitions,
     build_model,
-    built,
     random_batch,
 )
 from tests.refusals import refused
@@ -65,11 +64,6 @@ def test_these_weights_are_trained_and_leave_the_only_tape(name, monkeypatch):
 def test_without_a_choice_all_is_trained():
     for name in ("clc", "bert"):
         assert names(build_model(name)) == {n for n, _ in build_model(name).named_parameters()}
-
-
-def test_a_part_that_does_not_exist_is_refused_in_one_line():
-    with refused("model.trained: .* 'biases', got 'norms'"):
-        built(name="bert", trained="norms")
 
 
 def of_biases(engine, **training):

@@ -33,8 +33,8 @@ _WORD = re.compile(r"[^\W_]+")
 def words_of(name: str) -> tuple[str, ...]:
     """The words of a label's name, lower-cased.
 
-    >>> words_of("toloc.city_name"), words_of("AddToPlaylist"), words_of("__")
-    (('toloc', 'city', 'name'), ('add', 'to', 'playlist'), ('none',))
+    >>> words_of("toloc.city_name"), words_of("AddToPlaylist"), words_of("größe#2"), words_of("__")
+    (('toloc', 'city', 'name'), ('add', 'to', 'playlist'), ('größe', '2'), ('none',))
     """
     return tuple(word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))) or ("none",)
 
