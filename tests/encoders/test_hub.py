@@ -35,49 +35,39 @@ class Hub:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_HEAD(self):
-                self._answer(body=False)
-
             def do_GET(self):
-                self._answer(body=True)
-
-            def _answer(self, *, body):
                 hub.requests += 1
-                path = self.path.partition("?")[0]
+                path, files = self.path.partition("?")[0], sorted(place.iterdir())
+                file, status, content = place / path.rpartition("/")[2], 200, b""
                 if path.startswith("/api/models/lab/encoder/tree/"):
                     tree = [
                         {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": f.name}
-                        for f in sorted(place.iterdir())
+                        for f in files
                     ]
-                    return self._send(200, json.dumps(tree).encode(), "application/json", body=body)
-                if path.startswith("/api/models/lab/encoder"):
-                    names = sorted(file.name for file in place.iterdir())
-                    content = json.dumps(
-                        {
-                            "id": "lab/encoder",
-                            "sha": COMMIT,
-                            "siblings": [{"rfilename": name} for name in names],
-                        }
-                    ).encode()
-                    return self._send(200, content, "application/json", body=body)
-                file = place / path.rpartition("/")[2]
-                if not path.startswith("/lab/encoder/resolve/") or not file.is_file():
-                    return self._send(404, b"", "text/plain", body=body)
-                if body:
-                    hub.fetched.append(file.name)
-                return self._send(200, file.read_bytes(), "application/octet-stream", body=body)
-
-            def _send(self, status, content, kind, *, body):
+                    content = json.dumps(tree).encode()
+                elif path.startswith("/api/models/lab/encoder"):
+                    names = [{"rfilename": f.name} for f in files]
+                    about = {"id": "lab/encoder", "sha": COMMIT, "siblings": names}
+                    content = json.dumps(about).encode()
+                elif path.startswith("/lab/encoder/resolve/") and file.is_file():
+                    content = file.read_bytes()
+                    if self.command == "GET":
+                        hub.fetched.append(file.name)
+                else:
+                    status = 404
                 self.send_response(status)
-                self.send_header("Content-Type", kind)
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.send_header("X-Repo-Commit", COMMIT)
                 self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
                 if status == 404:
                     self.send_header("X-Error-Code", "RepoNotFound")
                 self.end_headers()
-                if body:
+                if self.command == "GET":
                     self.wfile.write(content)
+
+            def do_HEAD(self):
+                self.do_GET()
 
             def log_message(self, *parts):
                 pass

@@ -3,6 +3,7 @@
 import functools
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,26 @@ def random_batch(model, num_records, *, seed, longest=8, lengths=None):
         intents=torch.from_numpy(rng.integers(0, len(SCHEMA.intents), num_records)),
         tags=torch.from_numpy(rng.integers(0, len(SCHEMA.tags), lengths.sum())),
         text_keys=torch.arange(100, 100 + num_records),
+    )
+
+
+def alone(batch, record):
+    """One record of a batch as a batch of its own, never padded."""
+    own, stop = slice(record, record + 1), int(batch.lengths[: record + 1].sum())
+    tokens = slice(stop - int(batch.lengths[record]), stop)
+    inputs = {name: each[tokens] for name, each in batch.inputs.items()}
+    if "pieces" in inputs:
+        sizes = batch.inputs["piece_lengths"]
+        inputs["pieces"] = batch.inputs["pieces"].split(sizes.tolist())[record]
+        inputs["piece_lengths"] = sizes[own]
+        inputs["first_piece"] = inputs["first_piece"] - sizes[:record].sum()
+    return replace(
+        batch,
+        inputs=inputs,
+        lengths=batch.lengths[own],
+        intents=batch.intents[own],
+        tags=batch.tags[tokens],
+        text_keys=batch.text_keys[own],
     )
 
 

@@ -1,18 +1,15 @@
 """Heads that were saved and exported are read back with the encoder in their folder alone."""
 
 import numpy as np
-import pytest
 import torch
 
 from sweep.results.export_encoder import write_encoder
 from tests.encoders import family_folders
-from tests.models._builds import SCHEMA, made_corpus, save_model
-from tests.refusals import refused
+from tests.models._builds import made_corpus, save_model
 from trainables import saved
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.models import _features
-from trainables.models._files import files_digest
 from trainables.models.features import build
 from trainables.system.communication import Alone
 from trainables.tasks._inference import infer
@@ -37,25 +34,20 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
     np.testing.assert_allclose(said.features, measured.features, atol=1e-4)
 
 
-@pytest.mark.parametrize("of_hub", [False, True])
-def test_an_exported_folder_is_enough(of_hub, tmp_path):
+def test_an_exported_folder_is_enough(tmp_path):
     """It has all that gives the rows again, public moments too. Rows of a corpus are computed once,
     by an encoder that then is not even loaded."""
-    fields = {}
-    if of_hub:
-        family_folders.write(tmp_path / "hub", "roberta")
-        fields = {"encoder": str(tmp_path / "hub"), "prior": "none"}
-    config = model_part(name="features", **fields)
+    family_folders.write(tmp_path / "hub", "roberta")
+    config = model_part(name="features", encoder=str(tmp_path / "hub"), prior="none")
     cache = tmp_path / "cache"
     corpus = made_corpus(cache)
     build(config, schema=corpus.schema, seed=0).loader(corpus, cache_dir=cache)
     _features._encoder.cache_clear()  # another process
     model = build(config, schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
-    if of_hub:
-        assert (model.fixed[0].token_width, model.fixed[0].layers) == (48 + 2 * 24, (2, 3))
-        assert "model" not in vars(model.fixed[0].encoder)
-        assert "roberta, 3 layers of width 24, licence apache-2.0" in model.provenance
+    assert (model.fixed[0].token_width, model.fixed[0].layers) == (48 + 2 * 24, (2, 3))
+    assert "model" not in vars(model.fixed[0].encoder)
+    assert "roberta, 3 layers of width 24, licence apache-2.0" in model.provenance
     torch.manual_seed(0)
     torch.nn.init.normal_(model.intent_head.weight)
     place = save_model(tmp_path / "exported", model, config, schema=corpus.schema)
@@ -67,18 +59,3 @@ def test_an_exported_folder_is_enough(of_hub, tmp_path):
     words = [saved.unlabelled(["call", "ann"])]
     ours = saved.SavedModel(model=model.eval(), config=config, schema=corpus.schema).read(words)
     np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)
-
-
-def test_a_model_is_not_loaded_with_another_encoder(tmp_path):
-    hub = tmp_path / "hub"
-    family_folders.write(hub, "roberta")
-    config = model_part(name="features", encoder=str(hub), prior="none")
-    model = build(config, schema=SCHEMA, seed=0)
-    digest = files_digest({"encoder": str(hub)})
-    place = save_model(tmp_path / "model", model, config, encoder_digest=digest)
-    saved.load(place)
-    (hub / "config.json").write_text((hub / "config.json").read_text() + " ")
-    for load in (saved.load, write_encoder):
-        with refused(r"expected model\.encoder=.* got another \("):
-            load(place)
-    assert sorted(path.name for path in place.iterdir()) == ["model.json", "weights.safetensors"]

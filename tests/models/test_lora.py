@@ -12,6 +12,7 @@ from torch.func import functional_call
 from sweep.results.export_encoder import write_encoder
 from tests.models._builds import (
     SCHEMA,
+    alone,
     build_model,
     built,
     encoder_in,
@@ -23,7 +24,6 @@ from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
 from trainables.config import data_config, parse
-from trainables.data.batches import PackedBatch
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers import bookkeeping
 from trainables.layers.linear import Linear
@@ -59,26 +59,6 @@ class Losses(nn.Module):
 
     def forward(self, batch):
         return self.model.losses(batch).squeeze(0)
-
-
-def alone(batch, record):
-    """One record of a batch as a batch of its own, never padded."""
-    stops = np.cumsum(batch.lengths.numpy())
-    tokens = slice(int(stops[record] - batch.lengths[record]), int(stops[record]))
-    sizes = batch.inputs["piece_lengths"]
-    pieces = batch.inputs["pieces"].split(sizes.tolist())[record]
-    inputs = {
-        "pieces": pieces,
-        "piece_lengths": sizes[record : record + 1],
-        "first_piece": batch.inputs["first_piece"][tokens] - sizes[:record].sum(),
-    }
-    return PackedBatch(
-        inputs=inputs,
-        lengths=batch.lengths[record : record + 1],
-        intents=batch.intents[record : record + 1],
-        tags=batch.tags[tokens],
-        text_keys=batch.text_keys[record : record + 1],
-    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)

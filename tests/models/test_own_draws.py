@@ -1,7 +1,5 @@
 """A user's module: whose masks it draws, how it encodes words, and which labels count."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -109,16 +107,6 @@ def test_a_module_that_encodes_words_is_asked(built):
     assert built.feature_table(words).words.tolist() == [1, 4, 7]
     del type(built.module).encode_word
     assert built.feature_table(words).words.max() < 40
-
-
-def test_a_label_that_the_schema_lacks_adds_nothing(built):
-    batch = random_batch(built.eval(), 6, seed=2)
-    none = torch.full_like
-    of_tags = built.losses(replace(batch, intents=none(batch.intents, -1)))
-    of_intents = built.losses(replace(batch, tags=none(batch.tags, -1)))
-    torch.testing.assert_close(of_tags + of_intents, built.losses(batch))
-    nothing = replace(batch, intents=none(batch.intents, -1), tags=none(batch.tags, -1))
-    assert not built.losses(nothing).any()
 
 
 @pytest.mark.parametrize("at_once", [0, 1, 2, 3])

@@ -5,7 +5,6 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from sweep.planning.prepare import prepare_space
-from tests.models._builds import built, by_record, random_batch, sum_by
+from tests.models._builds import alone, built, by_record, random_batch, sum_by
 from tests.privacy import definition
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
@@ -151,34 +150,21 @@ def test_a_tied_weight_is_clipped_once_and_exactly(here, tied):
 
 def test_a_record_has_the_same_score_in_any_batch(here):
     found = model().eval()
-    table = found.feature_table(["a", "b", "c"])
-    alone = table.collate(np.array([0, 1]), np.array([2]))
-    assert alone["words"].shape == (2,)
     batch = random_batch(found, 12, seed=3)
     batch.tags[::3] = batch.intents[0] = -1  # which adds nothing
-    whole = found.predict(batch)
-    start = 0
-    for record, length in enumerate(batch.lengths.tolist()):
-        own = type(batch)(
-            inputs={"words": batch.inputs["words"][start : start + length]},
-            lengths=batch.lengths[record : record + 1],
-            intents=batch.intents[record : record + 1],
-            tags=batch.tags[start : start + length],
-            text_keys=batch.text_keys[record : record + 1],
-        )
+    whole, losses = found.predict(batch), found.losses(batch)
+    marginals = whole.token_marginals.split(batch.lengths.tolist())
+    for record in range(12):
+        own = alone(batch, record)
         said = found.predict(own)
         torch.testing.assert_close(said.intent_log_probs[0], whole.intent_log_probs[record])
-        torch.testing.assert_close(
-            said.token_marginals, whole.token_marginals[start : start + length]
-        )
-        loss = found.losses(own)[0]
-        torch.testing.assert_close(loss, found.losses(batch)[record])
+        torch.testing.assert_close(said.token_marginals, marginals[record])
+        torch.testing.assert_close(found.losses(own)[0], losses[record])
         of_tags, of_intents = found.scores(own.inputs["words"].unsqueeze(0))
         labelled = {"reduction": "sum", "ignore_index": -1}
         expected = F.cross_entropy(of_tags[0], own.tags, **labelled)
         expected = expected + F.cross_entropy(of_intents, own.intents, **labelled)
-        torch.testing.assert_close(loss, expected)
-        start += length
+        torch.testing.assert_close(losses[record], expected)
 
 
 def test_a_name_that_leads_nowhere_is_refused(here):

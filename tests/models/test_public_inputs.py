@@ -1,49 +1,18 @@
 """No private record touches what counts as public: canaries in a corpus change nothing of it."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
 from tests.encoders import family_folders
-from tests.lines import write_lines
-from trainables.config import data_config, model_part
-from trainables.data.corpus import open_corpus
+from tests.encoders.test_learnt import corpus_in
+from trainables.config import model_part
 from trainables.models.features import build
 
 _PLACES = ("boston", "denver", "oslo", "paris")
-_CANARY = "xylomantic " * 40  # a word of no public corpus, and the longest record
-
-
-def corpus_in(folder, *, canaries):
-    """Flights between places, and after them records of the canary."""
-    folder.mkdir()
-    rows = [
-        {
-            "tokens": ["fly", "from", one, "to", other],
-            "tags": ["O", "O", "B-from", "O", "B-to"],
-            "intent": "flight",
-        }
-        for one in _PLACES
-        for other in _PLACES
-    ]
-    words = _CANARY.split()
-    odd = [f"{words[0]}{k}" for k in range(canaries)]
-    rows += [
-        {"tokens": [*words, each], "tags": ["B-to"] * len(words) + ["O"], "intent": "fare"}
-        for each in odd
-    ]
-    path = write_lines(folder / "pool.jsonl", rows)
-    schema = folder / "schema.json"
-    schema.write_text(json.dumps({"intents": ["fare", "flight"], "slots": ["from", "to"]}))
-    config = data_config(
-        name="json_lines",
-        path=str(path),
-        schema_file=str(schema),
-        num_records=8,
-    )
-    return open_corpus(config, data_dir=folder, cache_dir=folder)
+_FLIGHTS = [f"fly from {one} to {other}" for one in _PLACES for other in _PLACES]
+# A word of no public corpus, in the longest records.
+_CANARIES = [f"{'xylomantic ' * 40}xylomantic{k}" for k in range(3)]
 
 
 def public_parts(model):
@@ -63,15 +32,17 @@ def test_canaries_change_no_public_part_and_no_other_record(tmp_path, encoder):
         family_folders.write(tmp_path / "bert", "bert")
         fields |= {"encoder": str(tmp_path / "bert"), "prior": "none"}
     parts, rows = [], []
-    for canaries in (0, 3):
-        corpus = corpus_in(tmp_path / f"{canaries} canaries", canaries=canaries)
+    for number, texts in enumerate((_FLIGHTS, [*_FLIGHTS, *_CANARIES])):
+        place = tmp_path / str(number)
+        place.mkdir()
+        corpus = corpus_in(place, texts)
         made = build(model_part(name="features", **fields), schema=corpus.schema, seed=0)
         # Moments that an encoder lacks are computed here, beside the rows of the corpus.
-        loader = made.loader(corpus, cache_dir=tmp_path / f"{canaries} canaries")
-        plain = np.array([k for k in range(corpus.num_records) if "fly" in words(corpus, k)])
-        texts = [" ".join(words(corpus, k)) for k in plain]
-        order = plain[np.argsort(texts)]
-        assert len(order) == len(_PLACES) ** 2
+        loader = made.loader(corpus, cache_dir=place)
+        words = corpus.token_sequences(np.arange(len(corpus)))
+        plain = [k for k in range(len(corpus)) if "fly" in words[k]]
+        order = np.array(sorted(plain, key=words.__getitem__))
+        assert len(order) == len(_FLIGHTS)
         parts.append(public_parts(made))
         rows.append(loader.batch(order).inputs)
     assert parts[0].keys() == parts[1].keys()
@@ -81,8 +52,3 @@ def test_canaries_change_no_public_part_and_no_other_record(tmp_path, encoder):
     for name, value in rows[0].items():
         # Rows are float16; a batch of other records may round the last bit otherwise.
         torch.testing.assert_close(value, rows[1][name], rtol=2e-3, atol=1e-3)
-
-
-def words(corpus, record):
-    (found,) = corpus.token_sequences(np.array([record]))
-    return tuple(found)

@@ -24,12 +24,6 @@ def mine(tmp_path):
     return place
 
 
-def test_a_bert_names_the_one_that_ships():
-    plain = built(name="bert", encoder="dialogues", num_layers=2)
-    assert "public encoder dialogues, pretrained on" in plain.provenance
-    assert all(corpus in plain.provenance for corpus in about_of("dialogues").corpora)
-
-
 @pytest.mark.parametrize(
     ("field", "value"), [("layers", []), ("layers", "two"), ("card", {}), ("format", 99)]
 )

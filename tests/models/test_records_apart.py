@@ -23,7 +23,6 @@ from tests.models._texts import EVERY, Letters, encode_texts, llama, small_lm, w
 from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.engines._gradient import GradientSource
-from trainables.models._gpt2 import causal_lm
 from trainables.models._hub_lm import HubLm
 from trainables.models.features import build
 from trainables.privacy.flat import FlatGradient, Layout
@@ -88,17 +87,6 @@ def nlu(model, *, tolerance=Trained.tolerance):
     return Trained(model, batch, tolerance)
 
 
-def gpt2():
-    """Of `transformers`, dropout 0.1 in its config, as this project's own module."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    torch.manual_seed(0)
-    inner = GPT2LMHeadModel(
-        GPT2Config(vocab_size=Letters.size, n_embd=24, n_layer=2, n_head=3, n_positions=64)
-    )
-    return causal_lm(inner, positions=40)
-
-
 def opt():
     """Dropout in modules and functions, and whole layers left out."""
     from transformers import OPTConfig, OPTForCausalLM
@@ -127,7 +115,6 @@ def bloom():
 TEXT_MODELS = {
     "scratch": lambda: small_lm(dropout=0.3),
     "scratch_with_adapters": lambda: with_adapters(small_lm(dropout=0.3)),
-    "gpt2": gpt2,
     "opt": opt,
     "bloom": bloom,
     # Rotated positions, dropout on attention alone.

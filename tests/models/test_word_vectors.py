@@ -88,27 +88,20 @@ def test_frozen_vectors_leave_no_parameters(vectors):
     assert model.losses(random_batch(model, 4, seed=0)).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("short 1 2", "line 5: expected a word and as many"),
-        ("two 1 2 3lines 4 5 6", "line 5: expected a word and as many"),
-        ("word a b c", "line 5: expected a word and as many"),
-    ],
-)
-def test_a_damaged_file_is_named_by_line(tmp_path, line, message):
-    path = tmp_path / "words.txt"
-    path.write_text("\n".join([*LINES, line]))
-    with refused(message, InvalidData, hides="short"):
-        VectorFile(str(path)).look_up(["from"])
+@pytest.mark.parametrize("lines", [[], ["400000 300"]])
+def test_a_file_without_vectors_is_refused(tmp_path, lines):
+    assert_refused(tmp_path, lines, r"word vectors in words\.txt, got an empty")
 
 
-@pytest.mark.parametrize("content", ["", "400000 300\n"])
-def test_a_file_without_vectors_is_refused(tmp_path, content):
-    path = tmp_path / "words.vec"
-    path.write_text(content)
-    with refused(r"expected word vectors in words\.vec, got an empty", InvalidData):
-        VectorFile(str(path)).look_up(["word"])
+@pytest.mark.parametrize("line", ["short 1 2", "two 1 2 3lines 4 5 6", "word a b c"])
+def test_a_damaged_file_is_named_by_line(tmp_path, line):
+    assert_refused(tmp_path, [*LINES, line], "line 5: expected a word and as many")
+
+
+def assert_refused(place, lines, problem):
+    (place / "words.txt").write_text("\n".join(lines))
+    with refused(problem, InvalidData, hides="short"):
+        VectorFile(str(place / "words.txt")).look_up(["from"])
 
 
 def test_a_missing_file_is_refused():
