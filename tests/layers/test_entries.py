@@ -1,4 +1,4 @@
-"""The layers' entries against closed forms: sizes, and removed units."""
+"""The layers' entries against closed forms."""
 
 import math
 
@@ -7,24 +7,19 @@ import pytest
 import torch
 from torch import nn
 
-from trainables.layers import factored
 from trainables.layers.char_cnn import CharCnn, CharCnnEntry
 from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
 from trainables.layers.crf.statistics import LogPairs
-from trainables.layers.embedding import EmbeddingEntry
-from trainables.layers.factored import FactoredEntry, FactoredLinear
+from trainables.layers.factored import FactoredLinear
 from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
-from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import FLOAT32, upper_row_norms
 from trainables.layers.tape import Tape, recording
-from trainables.layers.tied_table import TiedTableEntry
 from trainables.layers.units import Units
 
 ROWS = Rows(np.array([0, 0, 1, 1, 1]), 2)
 UNITS = Units(torch.arange(2), 2)
-SECOND = torch.tensor([False, True])
 
 
 def crf_entry(*, weight):
@@ -58,47 +53,6 @@ def test_what_of_a_crf_is_frozen_has_no_gradient(name):
     entry.add_gradient(None, None, views)
     assert bool(views[alone].any())
     assert bool((entry.squared_norms(UNITS, {alone: 1.0}) > 0).all())
-
-
-def test_pairs_in_logs_hold_nothing_of_the_dropped_rows():
-    left, right = torch.full((3, 2), math.nan), torch.full((3, 2), math.inf)
-    left[1], right[1] = 0.25, 0.5
-    kept = LogPairs(torch.zeros(2, 2), left, right).without(torch.tensor([True, False, True]))
-    torch.testing.assert_close(kept.left, torch.tensor([[0.0] * 2, [0.25] * 2, [0.0] * 2]))
-    torch.testing.assert_close(kept.right, torch.tensor([[0.0] * 2, [0.5] * 2, [0.0] * 2]))
-
-
-def test_a_tied_table_is_rid_of_a_unit_in_both_of_its_uses():
-    """A unit that is not finite leaves the gradient of the others as it is without it."""
-    table = nn.Parameter(torch.zeros(4, 3))
-    x, g, h = torch.randn(5, 3), torch.randn(5, 3), torch.randn(5, 4)
-    for values in (x, g, h):
-        values[2:] = math.nan
-    ids = torch.tensor([0, 1, 2, 3, 0])
-    both = TiedTableEntry(
-        EmbeddingEntry(table, ids, g, ROWS), LinearEntry(table, None, x, h, ROWS)
-    ).without(UNITS, SECOND)
-    found, alone = {table: torch.zeros(4, 3)}, h[:2].t() @ x[:2]
-    alone[:2] += g[:2]
-    both.add_gradient(None, None, found)
-    torch.testing.assert_close(found[table], alone)
-    norms = both.squared_norms(UNITS, {table: 1.0})
-    assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3)
-
-
-def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows(monkeypatch):
-    monkeypatch.setattr(factored, "_AT_ONCE", 1)
-    torch.manual_seed(0)
-    layer = FactoredLinear(3, torch.randn(4, 2))
-    x, g = torch.randn(5, 3), torch.randn(5, 4)
-    for values in (x, g):
-        values[2:] = math.nan
-    left = FactoredEntry(layer, x, g, ROWS, layer.known_of(x).fixed).without(UNITS, SECOND)
-    found, alone = {layer.weight: torch.zeros(2, 3)}, layer.shares.t() @ g[:2].t() @ x[:2]
-    left.add_gradient(None, None, found)
-    torch.testing.assert_close(found[layer.weight], alone)
-    norms = left.squared_norms(UNITS, {layer.weight: 1.0})
-    assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3, abs=1e-9)
 
 
 def test_shared_parts_hand_the_gradient_on():

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from trainables.layers import gram
+from trainables.layers import factored, gram
 from trainables.layers.bookkeeping import add_clipped
 from trainables.layers.char_cnn import NUM_CHARS, CharCnn, CharCnnEntry
 from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
@@ -35,12 +35,13 @@ TOLERANCE = 1e-4
 class Cancelling:
     """Rows in pairs that nearly cancel: equal up to `apart`, of opposite sign, of norm `size`.
 
-    With `bf16` they are as mixed precision leaves them: rounded, and widened again.
+    With `bf16` they are as mixed precision leaves them: rounded, and widened again. All numbers of
+    row 1 are `second`, where that is given.
     """
 
-    def __init__(self, *, seed, size, apart, bf16=False):
+    def __init__(self, *, seed, size, apart, bf16=False, second=None):
         self._random = torch.Generator().manual_seed(seed)
-        self.size, self.apart, self.bf16 = size, apart, bf16
+        self.size, self.apart, self.bf16, self.second = size, apart, bf16, second
 
     def normal(self, *shape):
         return torch.randn(*shape, generator=self._random)
@@ -48,7 +49,12 @@ class Cancelling:
     def alike(self, number, width):
         """[number, width]: rows that differ by `apart` of their size."""
         rows = self.normal(1, width) + self.apart * self.normal(number, width)
-        return rows.bfloat16().float() if self.bf16 else rows
+        return self.marked(rows.bfloat16().float() if self.bf16 else rows)
+
+    def marked(self, rows):
+        if self.second is not None:
+            rows[1] = self.second
+        return rows
 
     def opposite(self, number, width):
         """[number, width]: the same with alternating signs, times `size`."""
@@ -70,8 +76,9 @@ def wide_linear(rows, draw):
 def factored_entries(rows, draw):
     """Rows of the shared weights cancel too: the shares of two outputs are nearly opposite."""
     shares = draw.opposite(20, 30) / draw.size
-    layer, number = FactoredLinear(24, shares), len(rows.record)
-    return [FactoredEntry(layer, draw.alike(number, 24), draw.opposite(number, 20), rows)]
+    layer, number = FactoredLinear(24, shares.nan_to_num()), len(rows.record)
+    x = draw.alike(number, 24)
+    return [FactoredEntry(layer, x, draw.opposite(number, 20), rows, layer.known_of(x).fixed)]
 
 
 def adapters(rows, draw):
@@ -142,10 +149,11 @@ def tied_table(rows, draw):
     table, number = nn.Parameter(torch.zeros(5, 12)), len(rows.record)
     x, h = draw.alike(number, 12), draw.opposite(number, 5)
     ids = torch.arange(number).remainder(5)
-    whole = h.t() @ x
+    whole = h.nan_to_num().t() @ x.nan_to_num()
     g = -whole[ids] / torch.bincount(ids, minlength=5)[ids].unsqueeze(1)
+    g = draw.marked(g + draw.apart * draw.normal(number, 12))
     return [
-        EmbeddingEntry(table, ids, g + draw.apart * draw.normal(number, 12), rows),
+        EmbeddingEntry(table, ids, g, rows),
         LinearEntry(table, None, x, h, rows),
     ]
 
@@ -159,7 +167,7 @@ def used_twice(rows, draw):
 
 def norm_used_twice(rows, draw):
     first = layer_norm(rows, draw)[0]
-    g = draw.apart * draw.normal(*first.g.shape) - first.g
+    g = draw.marked(draw.apart * draw.normal(*first.g.shape) - first.g)
     return [first, replace(first, g=g)]
 
 
@@ -303,6 +311,21 @@ def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
     assert float(ratio.min()) >= 1 - 1e-5
     assert float(ratio.max()) <= most.get(kind, 9.0 if kind in shared else 1.0)
     assert float(ratio.min()) > {"lstm": 1.4, "char_cnn": 1.5}.get(kind, 0.99)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_unit_that_is_not_finite_leaves_the_sum_of_the_others(kind, monkeypatch):
+    """As it is where that unit has nothing, whatever is known of its rows, and row by row."""
+    monkeypatch.setattr(factored, "_AT_ONCE", 1)
+    rows, units = time_major(torch.ones(3, dtype=torch.int64)).rows, Units(torch.arange(3), 3)
+    sums = []
+    for second in (0.0, torch.nan):
+        torch.manual_seed(0)  # of the layers' own weights
+        draw = Cancelling(seed=0, size=1.0, apart=1.0, second=second)
+        views, norms = released(KINDS[kind](rows, draw), units, clip=1.0)
+        sums.append(list(views.values()))
+    assert norms.isfinite().tolist() == [True, False, True]
+    torch.testing.assert_close(*sums)
 
 
 def test_the_roundings_of_a_product_are_counted(monkeypatch):
