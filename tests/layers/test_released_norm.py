@@ -394,23 +394,31 @@ def test_the_worst_that_rounding_may_do_is_covered(cancelled, terms):
 
 @given(
     seed=st.integers(0, 2**31),
-    widths=st.lists(st.sampled_from([1, 7, 64, 301]), min_size=1, max_size=2),
+    widths=st.lists(st.sampled_from([1, 7, 64, 301]), max_size=2),
     width=st.sampled_from([1, 8, 65, 312]),
     lengths=st.lists(st.integers(1, 14), min_size=1, max_size=4),
+    longest=st.sampled_from([1, 95, 96, 97, 130]),
     apart=st.sampled_from([0.0, 1e-5, 1e-2, 1.0]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
 )
+@example(0, [301], 312, [5], 97, 1.0, torch.float32)
+@example(0, [65, 70], 93, [3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9], 11, 1.0, torch.float64)
 @settings(max_examples=60, deadline=None)
-def test_squares_are_as_near_as_they_say(seed, widths, width, lengths, apart):
-    """Against the sums of outer products in float64, of rows that cancel, in all three ways."""
+def test_squares_are_as_near_as_they_say(seed, widths, width, lengths, longest, apart, dtype):
+    """Against the sums of outer products in float64, of rows that cancel, in all three ways; rows
+    are parts of larger tensors, and a unit may be longer than the compiled room.
+    """
+    lengths = [*lengths, longest]
     record = np.repeat(np.arange(len(lengths)), lengths)
     draw, units = Cancelling(seed=seed, size=3.0, apart=apart), torch.arange(len(lengths))
-    g = draw.opposite(len(record), width)
-    terms = [(draw.alike(len(record), w), 0.7) for w in widths]
+    g = draw.opposite(len(record) + 2, width)[2:].to(dtype)
+    terms = [(draw.alike(len(record) + 2, w)[2:].to(dtype), 0.7 + k) for k, w in enumerate(widths)]
     exact, sizes = [], []
     for unit in units.tolist():
         own = torch.from_numpy(record == unit)
         each = g[own].double()
-        inner = 0.3 + sum(w * a[own].double().square().sum(1) for a, w in terms)
+        inner = torch.full((len(each),), 0.3).double()
+        inner += sum(w * a[own].double().square().sum(1) for a, w in terms)
         parts = [w * (each.t() @ a[own].double()).square().sum() for a, w in terms]
         exact.append(float(sum(parts) + 0.3 * each.sum(0).square().sum()))
         sizes.append(float((each.norm(dim=1) * inner.sqrt()).sum()))
