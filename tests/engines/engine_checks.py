@@ -7,12 +7,12 @@ fixed, so they do not flicker.
 
 import math
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import torch
 from scipy.stats import binom, chi2, norm
-from torch import nn
 
 from trainables import catalogue
 from trainables.config import parse
@@ -28,17 +28,10 @@ WIDTHS = (64, 128, 256)
 SIZE = sum(WIDTHS)
 
 
-class PlainGradients(nn.Module):
-    """As `ChosenGradients`, but of bare parameters, which keep no books: the engines' slow path."""
+class PlainGradients(ChosenByRecord):
+    """Cannot be taken apart into records, and keeps no books: the engines' slow path."""
 
-    def __init__(self, widths):
-        super().__init__()
-        self.widths = list(widths)
-        self.weights = nn.ParameterList(torch.zeros(width) for width in widths)
-
-    def losses(self, batch):
-        parts = torch.split(batch, self.widths, dim=1)
-        return torch.stack([x @ w for x, w in zip(parts, self.weights, strict=True)]).sum(0)
+    record_groups = None
 
 
 # The three ways to a clipped sum; all do the same.
@@ -62,24 +55,20 @@ class Meeting:
 
     def run(self, work):
         """`work(comm)` on every thread; the results in rank order, the first error raised."""
-        results = [None] * len(self.members)
 
         def body(member):
             try:
-                results[member.rank] = work(member)
-            except Exception as error:  # noqa: BLE001  # raised again below
-                results[member.rank] = error
+                return work(member)
+            except Exception:
                 self._barrier.abort()
+                raise
 
-        threads = [threading.Thread(target=body, args=(member,)) for member in self.members]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        errors = [r for r in results if isinstance(r, Exception)]
+        with ThreadPoolExecutor(len(self.members)) as pool:
+            ended = [pool.submit(body, member) for member in self.members]
+        errors = [each.exception() for each in ended if each.exception()]
         for error in sorted(errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
             raise error
-        return results
+        return [each.result() for each in ended]
 
 
 class _Member:

@@ -378,30 +378,32 @@ def found_of(model, *, clipped, norms, scale=(1.0,), alone=None, bound=1.0):
     )
 
 
+RIGHT = [5.0, 0.5]
+BY_HAND = [
+    ([0.9, 1.2], RIGHT, {}, 0.0),
+    ([0.9, 1.3], RIGHT, {}, 0.1),
+    *(([0.9, 1.2], [*RIGHT, math.inf], {"alone": alone}, 0.0) for alone in ([], [1], [2, 0])),
+    *(([0.9, 1.3], [*RIGHT, math.inf], {"alone": alone}, 0.1) for alone in ([], [1], [2, 0])),
+    ([1.5, 2.2], RIGHT, {"bound": 2.0}, 0.1),  # of C
+    ([1.5, 2.0], [2.5, 0.25], {"scale": (2.0,)}, 0.0),  # in scaled space
+    ([1.8, 2.4], [2.5, 0.25], {"scale": (2.0,)}, 0.25),
+    # A norm too small lets through more than C, one too large less, which costs no privacy.
+    ([1.5, 2.0], [2.5], {}, 1.0),
+    ([0.3, 0.4], [10.0], {}, 0.0),
+    # What is not finite adds nothing.
+    ([0.9, 1.2], [*RIGHT, math.inf], {}, 0.0),
+    ([0.9, 1.2], [*RIGHT, 2.0], {}, math.inf),
+    ([math.nan, 1.2], RIGHT, {}, math.inf),
+]
+
+
 @pytest.mark.parametrize("at_once", [1, 2, 16])
-def test_the_difference_by_hand(at_once, monkeypatch):
+@pytest.mark.parametrize(("clipped", "norms", "how", "expected"), BY_HAND)
+def test_the_difference_by_hand(clipped, norms, how, expected, at_once, monkeypatch):
     """Gradients are the rows: [.6, .8] once clipped, and [.3, .4]."""
     monkeypatch.setattr(_check, "_AT_ONCE", at_once)
-    right = {"clipped": [0.9, 1.2], "norms": [5.0, 0.5]}
-    assert found_of(Plain(), **right) < 1e-7
-    assert found_of(Plain(), **right | {"clipped": [0.9, 1.3]}) == pytest.approx(0.1, rel=1e-5)
-    for alone in ([], [1], [2, 0]):
-        norms = [5.0, 0.5, math.inf]
-        assert found_of(Plain(), clipped=[0.9, 1.2], norms=norms, alone=alone) < 1e-7
-        found = found_of(Plain(), clipped=[0.9, 1.3], norms=norms, alone=alone)
-        assert found == pytest.approx(0.1, rel=1e-5)
-    in_units = found_of(Plain(), clipped=[1.5, 2.2], norms=[5.0, 0.5], bound=2.0)
-    assert in_units == pytest.approx(0.1, rel=1e-5), "of C"
-    scaled_space = {"clipped": [1.8, 2.4], "norms": [2.5, 0.25]}  # 2 C in either
-    assert found_of(Plain(), **scaled_space | {"clipped": [1.5, 2.0]}, scale=(2.0,)) < 1e-7
-    assert found_of(Plain(), **scaled_space, scale=(2.0,)) == pytest.approx(0.25, rel=1e-5)
-    # A norm too small lets through more than C, one too large less, which costs no privacy.
-    assert found_of(Plain(), clipped=[1.5, 2.0], norms=[2.5]) == pytest.approx(1.0)
-    assert found_of(Plain(), clipped=[0.3, 0.4], norms=[10.0]) < 1e-7
-    # What is not finite adds nothing.
-    assert found_of(Plain(), clipped=[0.9, 1.2], norms=[5.0, 0.5, math.inf]) < 1e-7
-    assert found_of(Plain(), clipped=[0.9, 1.2], norms=[5.0, 0.5, 2.0]) == math.inf
-    assert found_of(Plain(), **right | {"clipped": [math.nan, 1.2]}) == math.inf
+    found = found_of(Plain(), clipped=clipped, norms=norms, **how)
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
 def test_code_that_names_float32_and_a_kink_are_compared_in_float32():

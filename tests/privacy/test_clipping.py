@@ -119,6 +119,7 @@ def test_a_factor_never_lets_through_more_than_the_clip_norm():
         factors = clip_factor(norms, bound)
         assert float((factors.double() * norms.double()).max()) <= bound * (1 + 1e-6)
         assert (factors[norms <= bound] == 1).all()
+        assert (factors >= 0).all()
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-9, 1e9])
