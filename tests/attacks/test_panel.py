@@ -98,7 +98,7 @@ def test_wrong_combinations_are_refused_by_name():
     for name in ("bavaria", "lira", "rmia", "calibrated", "one_run"):
         with refused(f"attack {name}, got data.split=paper"):
             record_scores(world, Knowledge(), attacks=[name])
-    with refused(r"expected attacks from .* got 'oracle'"):
+    with refused(r"expected attacks to be one of .* got 'oracle'"):
         record_scores(world, Knowledge(), attacks=["oracle"])
     with refused("expected shadow for the attack shadow, got none"):
         record_scores(world, Knowledge(), attacks=["shadow"])

@@ -48,9 +48,7 @@ class Knowledge:
 
 def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:
     """Raises: InvalidInput naming attack, split and the splits that allow it."""
-    if attack not in catalogue.names("attacks"):
-        known = ", ".join(catalogue.names("attacks"))
-        raise InvalidInput(f"expected attacks from {known}, got {attack!r}")
+    catalogue.entry("attacks", attack)  # raises for an unknown one
     if attack not in valid_attacks(mode):
         raise InvalidInput(
             f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for the attack {attack},"

@@ -40,7 +40,10 @@ class Population:
             if len(groups) != len(ids):
                 raise InvalidInput(f"expected {len(ids)} groups, got {len(groups)}")
             keys = ids if text_keys is None else text_keys
-            order = np.lexsort((_priority(keys, seed), groups))
+            with np.errstate(over="ignore"):
+                numbered = keys.astype(np.uint64) * GOLDEN
+                priority = mix(numbered + np.uint64(stream_seed(seed, "contributions")))
+            order = np.lexsort((priority, groups))
             _, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
             place = np.arange(len(ids)) - np.repeat(first, counts)
             self.records = ids[order[place < max_records_per_group]]
@@ -56,10 +59,3 @@ class Population:
         place = np.repeat(np.arange(len(members)), sizes)
         within = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return self.records[self.starts[members][place] + within], place
-
-
-def _priority(keys: Ids, seed: int) -> NDArray[np.uint64]:
-    """A mixed 64-bit number of each key."""
-    with np.errstate(over="ignore"):
-        numbered = keys.astype(np.uint64) * GOLDEN
-        return mix(numbered + np.uint64(stream_seed(seed, "contributions")))
