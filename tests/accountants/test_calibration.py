@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.refusals import refused
 from trainables.accountants import certify, epsilon_after, noise_for, release
-from trainables.accountants._calibration import near, smallest_noise_multiplier
+from trainables.accountants._calibration import smallest_noise_multiplier
 
 
 @settings(deadline=None)
@@ -43,39 +43,6 @@ def test_the_search_evaluates_few_points():
     assert len(seen) <= 15
     # What any noise meets has the least that is tried.
     assert 0 < smallest_noise_multiplier(lambda z: 0.5, target_epsilon=1.0) <= 2e-12
-
-
-@given(
-    scale=st.floats(1e-2, 1e2),
-    power=st.floats(0.5, 4),
-    target=st.floats(0.1, 100),
-    off=st.floats(0.97, 1.03),
-    wrong=st.floats(0.7, 1.4),
-)
-def test_a_close_guess_leads_to_the_same_answer_in_few_evaluations(
-    scale, power, target, off, wrong
-):
-    """As the search from anywhere, up to one in the last of five digits."""
-    seen = []
-
-    def curve(z):
-        seen.append(z)
-        return float((scale / z) ** power)
-
-    guess = scale / target ** (1 / power) * off
-    found = near(curve, target_epsilon=target, guess=guess, slope=-power * wrong)
-    few = len(seen)
-    expected = smallest_noise_multiplier(curve, target_epsilon=target)
-    assert curve(found) <= target * (1 + 1e-12)
-    assert found == pytest.approx(expected, rel=1.01e-4)
-    assert few <= 6
-
-
-def test_a_guess_that_leads_nowhere_is_given_up():
-    assert near(lambda z: 1.0, target_epsilon=5.0, guess=1.0, slope=0.0) is None
-    assert near(lambda z: math.inf, target_epsilon=5.0, guess=1.0, slope=-1.0) is None
-    assert near(lambda z: math.nan, target_epsilon=5.0, guess=1.0, slope=-1.0) is None
-    assert near(lambda z: 1 / z, target_epsilon=1e-3, guess=1.0, slope=-1.0) is None
 
 
 def test_an_unreachable_target_is_refused():

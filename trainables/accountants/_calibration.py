@@ -24,7 +24,6 @@ from trainables.sections import LEAST_TARGET_EPSILON
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
 _LEAST_SHARE = 0.99  # of the target that the noise found costs
-_FEW_STEPS, _STEEPEST = 6, 50.0
 
 
 def resolve(
@@ -143,33 +142,6 @@ def smallest_noise_multiplier(
     return z
 
 
-def near(
-    epsilon_of: Callable[[float], float], *, target_epsilon: float, guess: float, slope: float
-) -> float | None:
-    """As `smallest_noise_multiplier`, in two or three evaluations where `guess` is close.
-
-    `slope` is that of log(epsilon) over log(z), about; the steps taken correct it. The answer has
-    been evaluated: it meets the target, and a step of the last digit less would not by the tangent.
-    None where that is not reached soon.
-    """
-    z, before, least = _round_up(guess), None, 0.0  # the answer is `least` or more
-    for _ in range(_FEW_STEPS):
-        if not -_STEEPEST < slope < -1 / _STEEPEST:
-            return None
-        gap = math.log(max(epsilon_of(z), 1e-300)) - math.log(target_epsilon)
-        if before is not None and abs(math.log(z / before[0])) > 1e-3:
-            slope = (gap - before[1]) / math.log(z / before[0])
-        if not abs(gap / slope) < 0.5:
-            return None
-        if gap > 0:
-            least = max(least, _round_up(z * (1 + 10.0**-_DIGITS)))
-        better = max(least, _round_up(z * math.exp(-gap / slope)))
-        if better == z:
-            return z
-        z, before = better, (z, gap)
-    return None
-
-
 @lru_cache(maxsize=16_384)
 def _calibrate(
     unit: Training, delta: float, target_epsilon: float, accountant: str | None
@@ -192,12 +164,7 @@ def _calibrate(
             return certify(unit.scale_noise(z), delta=delta, effort="running").epsilon
 
         guess = smallest_noise_multiplier(nearly, target_epsilon=target_epsilon, precision=1e-4)
-        lower, upper = nearly(guess / 1.01), nearly(guess)
-        slope = -1.0
-        if upper > 0 and math.isfinite(lower):  # 0: delta alone covers all that is left
-            slope = math.log(upper / lower) / math.log(1.01)
-        found = near(figure, target_epsilon=target_epsilon, guess=guess, slope=slope)
-        return found or smallest_noise_multiplier(
+        return smallest_noise_multiplier(
             figure, target_epsilon=target_epsilon, start=guess, stride=1.1
         )
     return _by_name(unit, delta, target_epsilon, accountant)

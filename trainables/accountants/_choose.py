@@ -70,11 +70,10 @@ def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
 def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
     """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
     stopped = mechanism.first(epochs)
-    if mechanism.sampling == "shuffle" or not mechanism.noise_decay:
-        bound = epsilon_after(mechanism, epochs)
-    else:  # a distribution for each epoch's noise would take seconds
-        bound = certify(release(stopped), delta=mechanism.delta, effort="plan").epsilon
-    spent = {"epsilon_spent": bound}
+    # A distribution for each epoch's noise would take seconds.
+    effort: Effort = "plan" if mechanism.noise_decay else "running"
+    found = certify(release(stopped), delta=mechanism.delta, effort=effort)
+    spent = {"epsilon_spent": found.epsilon}
     if paper_zcdp.applies(mechanism):
         spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
     return spent

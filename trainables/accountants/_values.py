@@ -37,11 +37,10 @@ def warnings(mechanism: Mechanism) -> tuple[str, ...]:
     """Warnings about a mechanism, one sentence each; none where inputs were read from private
     records, n perhaps among them: then no epsilon holds at any delta.
     """
-    found = []
     expected = mechanism.delta * mechanism.num_records
     if mechanism.claims_privacy and not mechanism.undeclared and expected >= 1:
-        found.append(
+        return (
             f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a mechanism"
-            f" publish a whole record of the {mechanism.num_records} and still meet the claim"
+            f" publish a whole record of the {mechanism.num_records} and still meet the claim",
         )
-    return tuple(found)
+    return ()
