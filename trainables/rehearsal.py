@@ -13,33 +13,34 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from torch import nn
-
-from trainables import catalogue, saved
+from trainables import saved
 from trainables.config import TrialConfig, parse
-from trainables.data.pair_split import PairSplit
-from trainables.data.pairs import PairCorpus
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
 from trainables.errors import InvalidInput, SweepError, one_line
-from trainables.figure_cache import FigureCache
-from trainables.generation._material import Material
-from trainables.models._hub_lm import load_lm, save_lm, source_of
+from trainables.models._hub_lm import load_lm, save_lm
 from trainables.models.causal_lm import config_of
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_setup as synthesis_setup
 from trainables.tasks import nlu
-from trainables.tasks._frame import attempt_key
-from trainables.tasks._pretraining import pretrain
 from trainables.tasks._setup import prepare
-from trainables.tasks._synthesis_data import exchange_programs
 from trainables.training import train
 
 _TRAINING = {"optimizer", "learning_rate_decay", "precision"}
 _WORDS = ("show", "me", "Flights", "to", "boston", "o'clock", "4:30pm", "\u00e9", "$", "a", "18th")
 _PARTS = ("train", "train", "validation", "test")
 _RECORDS = 24
+# Of the section synthesis, where it has them: each depends on real records, or takes time.
+_MADE: dict[str, Any] = {
+    "parses": "gold",
+    "histogram": "public",
+    "remove_function": None,
+    "only_function": None,
+    "public_fraction": 0.5,
+    "pretrain_epochs": 0,
+    "parse_epochs": 1,
+    "num_generated": 2,
+}
 
 
 def rehearse(config: TrialConfig, schema: LabelSchema | None) -> None:
@@ -58,8 +59,8 @@ def rehearse(config: TrialConfig, schema: LabelSchema | None) -> None:
     }
     if config.generates:
         section = config.synthesis.model_dump(mode="json")
-        made = {"parses": "gold", "pretrain_epochs": 0, "parse_epochs": 1}
-        kept = {n: value for n, value in made.items() if section.get(n) is not None}
+        kept = {n: value for n, value in _MADE.items() if section.get(n) is not None}
+        section.pop("histogram_noise_multiplier", None)
         fields["synthesis"] = section | kept
     _try(json.dumps(fields, sort_keys=True), schema)
 
@@ -118,48 +119,23 @@ def _frames(fields: dict[str, Any], schema: LabelSchema, folder: Path) -> None:
 
 def _texts(fields: dict[str, Any], folder: Path) -> None:
     """A trial of the task synthesis on made pairs, its models without pretraining."""
-    data = {"name": "pair_lines", "num_records": _RECORDS}
+    with (folder / "made.jsonl").open("w", encoding="utf-8") as file:
+        for number in range(3 * _RECORDS):  # private, public, and to compare with
+            words = list(islice(cycle(_WORDS), number % 9, 10 + number % 9))
+            record = {
+                "utterance": " ".join(words),
+                "lispress": f'(Yield :output (Find :name "{words[0]}"))',
+                "domain": "made",
+                "part": "train" if number < 2 * _RECORDS else "test",
+            }
+            file.write(json.dumps(record) + "\n")
+    path = str(folder / "made.jsonl")
+    data = {"name": "pair_lines", "path": path, "num_records": _RECORDS}
     config = parse({**fields, "data": data})
-    synthesis, method = config.synthesis, catalogue.entry("generation", config.synthesis.method)
-    texts = [" ".join(islice(cycle(_WORDS), n % 9, 10 + n % 9)) for n in range(_RECORDS)]
-    programs = [f'(Yield :output (Find :name "{text.split()[0]}"))' for text in texts]
-    part = Material(texts, programs, ["made"] * _RECORDS)
-    stages: tuple[str, ...] = method.STAGES
-    source = source_of(
-        config_of(config.model), synthesis, public=[*texts, *programs, "made"], seed=0
-    )
-    config, mechanism = FigureCache(folder).resolve(config, num_records=_RECORDS, undeclared=())
-    models = {}
-    for stage in stages:
-        models[stage] = pretrain(
-            source, method.texts(stage, part), stage=stage, synthesis=synthesis, seed=0,
-            cache_dir=folder,
-        )  # fmt: skip
-        if synthesis.lora_rank is not None:
-            models[stage].adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
-    ids, key = np.arange(_RECORDS), attempt_key(config, Alone())
-    none = ids[:0]
-    part, groups = exchange_programs(part, seed=0 if synthesis.shuffle_pairs else None)
-    encoded = synthesis_setup.encode(config, source, method, stages, part)
-    setup = synthesis_setup.SynthesisSetup(
-        config=config,
-        corpus=PairCorpus("made", (), public=True),
-        split=PairSplit(ids, none, none, none, none, none),
-        mechanism=mechanism,
-        source=source,
-        method=method,
-        model=nn.ModuleDict(models),
-        engine=synthesis_setup.staged_engine(
-            config, mechanism, models, encoded, ids=ids, groups=groups, key=key, comm=Alone()
-        ),
-        validation=encoded,
-        frequencies={},
-        comm=Alone(),
-        notes=(),
-        cut_rate=0.0,
-        public_text={},
+    setup = synthesis_setup.prepare(
+        config, comm=Alone(), folder=folder, data_dir=folder, cache_dir=folder / "cache"
     )
     for _ in ("train and save", "load"):
         train(setup, epochs=2, seed=0, folder=folder, comm=Alone(), report=lambda _: True)
-    save_lm(models, source.tokenizer, folder / "model")
-    load_lm(folder / "model", stages, config_of(config.model), synthesis)
+    save_lm(dict(setup.model.items()), setup.source.tokenizer, folder / "model")
+    load_lm(folder / "model", setup.method.STAGES, config_of(config.model), config.synthesis)
