@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lines import write_lines
 from tests.refusals import refused
 from tests.utterances import said
 from trainables.data.bio import slots_lenient
@@ -17,7 +16,6 @@ from trainables.data.records import Utterance
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Options, open_source
 from trainables.file_formats.reading import READERS
-from trainables.files import TO_UTF_8
 
 SECRET = "xylophone"
 CALL = said("call [who : ann lee]", "phone")
@@ -63,15 +61,6 @@ def test_an_encoding_is_recognised_and_named(name, content, encoding, tmp_path):
     assert last.tokens == ("café", SECRET)
 
 
-def test_an_encoding_that_is_no_western_one_is_an_option(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,intent\nпривет мой друг,greet\n", encoding="cp1251")
-    with refused(r"expected UTF-8 in .*a.csv line 2", InvalidData):
-        open_source(path, options=Options())
-    (found,) = read(path, encoding="cp1251")
-    assert found.tokens[0] == "привет"
-
-
 @pytest.mark.parametrize(
     ("name", "content", "seen"),
     [
@@ -107,60 +96,6 @@ def test_no_bytes_break_a_reader(form, content):
         assert not any("\n" in each or "secret" in each for each in said)
 
 
-# ---- CoNLL
-
-_CONLL = """-DOCSTART- -X- O O
-
-# id 7 domain=en
-call NN B-VP O
-ann NNP B-NP B-who
-lee NNP I-NP I-who
-"""
-
-
-def test_conll_with_more_columns(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text(_CONLL)
-    assert read(path) == [Utterance(CALL.tokens, CALL.tags, "")]
-    (by_phrase,) = read(path, tags="3")
-    assert by_phrase.tags == ("B-VP", "B-NP", "I-NP")
-    with refused(r"the field who \(--tags\) in .* line 4", InvalidData):
-        read(path, tags="who")
-
-
-def test_a_hash_may_be_a_token(tmp_path):
-    path = tmp_path / "a.conll"
-    path.write_text("# intent: phone\ncall O\n# O\n7 B-who\n")
-    assert read(path) == [said("call # [who : 7]", "phone")]
-
-
-def test_a_damaged_conll_record_is_named_by_its_first_line(tmp_path):
-    path = tmp_path / "a.conll"
-    path.write_text(f"call O\n\n{SECRET} O\n{SECRET}\n\nann {SECRET}\n")
-    first, uneven, bad = read(path)
-    assert isinstance(first, Utterance)
-    assert str(uneven).endswith(f"{path} line 3")
-    assert "B-name or I-name" in str(bad)
-    assert SECRET not in f"{uneven}{bad}"
-
-
-def test_a_conll_record_with_a_line_that_is_no_text_is_left_out(tmp_path):
-    path = tmp_path / "a.conll"
-    path.write_bytes(b"call O\n\xff\xfe B-who\nlee I-who\n\nbye O\n\nhi O\n\xff\n")
-    *found, last = read(path)
-    assert found[1] == said("bye")
-    problems = [f"expected UTF-8 in {path} line 2{TO_UTF_8}", f"expected UTF-8 in {path} line 8"]
-    assert [str(found[0]), str(last)] == problems, "how to convert the file is said once"
-    assert len(found) == 2
-
-
-@pytest.mark.parametrize("name", ["O", "B-12", "I-who"])
-def test_a_conll_comment_may_end_like_a_tag(tmp_path, name):
-    path = tmp_path / "a.conll"
-    path.write_text(f"# intent: {name}\n# group: {name}\ncall O\n")
-    assert read(path) == [Utterance(("call",), ("O",), name, group=name)]
-
-
 # ---- BIO folder
 
 
@@ -181,36 +116,12 @@ def test_a_folder_without_labels_or_tags(tmp_path):
 
 # ---- Rasa NLU
 
-_RASA = """
-version: "3.1"
-nlu:
-- intent: phone
-  examples: |
-    - call [ann lee](who)
-    - call [ann lee]{"entity": "who", "role": "to"} now
-    - ring [ann](who:Ann Lee)!
-- synonym: ann
-  examples: |
-    - annie
-- intent: stop
-  examples:
-  - text: |
-      stop it
-"""
 
-
-def test_rasa(tmp_path):
-    path = tmp_path / "nlu.yml"
-    path.write_text(_RASA)
-    assert read(path, tokenize="punctuation") == [
-        CALL,
-        said("call [who.to : ann lee] now", "phone"),
-        said("ring [who : ann] !", "phone"),
-        said("stop it", "stop"),
-    ]
-    (tmp_path / "more.yml").write_text("nlu:\n- intent: go\n  examples: |\n    - go\n")
-    (tmp_path / "rules.yml").write_text("rules: []\n")
-    assert len(read(tmp_path)) == 5
+def test_a_folder_of_rasa(tmp_path):
+    nlu = "nlu:\n- intent: go\n  examples: |\n    - go\n"
+    for name, text in (("a.yml", nlu), ("b.yml", nlu), ("rules.yml", "rules: []\n")):
+        (tmp_path / name).write_text(text)
+    assert read(tmp_path) == [said("go", "go")] * 2
 
 
 @pytest.mark.parametrize(
@@ -261,21 +172,6 @@ def test_what_rasa_skips_is_counted_and_what_yaml_misreads_is_named(tmp_path):
     for number, problem in enumerate((sure, yep), start=1):
         assert f"item 2 of nlu, example {number}" in str(problem)
         assert "quote yes and no" in str(problem)
-
-
-def test_markdown_of_rasa_1(tmp_path):
-    path = tmp_path / "nlu.md"
-    path.write_text("## intent:phone\n- call [ann lee](who:Ann)\n* call\n## synonym:Ann\n- a\n")
-    first, second = read(path)
-    assert first == CALL
-    assert isinstance(second, Utterance)
-
-
-def test_a_damaged_rasa_file_is_named_by_its_line(tmp_path):
-    path = tmp_path / "nlu.yml"
-    path.write_text(f'nlu:\n- intent: x\n  examples: [0123, "{SECRET}]\n')
-    with refused(r"expected YAML in .*nlu.yml, line \d", InvalidData, hides=SECRET):
-        read(path)
 
 
 # ---- Hugging Face
@@ -349,30 +245,3 @@ def test_excel(tmp_path, monkeypatch):
         read(path)
     (found,) = read(path, text="1", intent="2", header=False)
     assert found == Utterance((SECRET,), ("O",), "stop")
-
-
-# ---- MASSIVE
-
-
-def test_massive(tmp_path):
-    path = tmp_path / "en-US.jsonl"
-    fields = {
-        **{"id": "1", "locale": "en-US", "partition": "dev", "scenario": "alarm"},
-        **{"intent": "alarm_set", "utt": "wake me at nine am, ok", "worker_id": "1"},
-        "annot_utt": "wake me at [time : nine am], ok",
-    }
-    path.write_text(json.dumps(fields) + "\n")
-    (found,) = read(path)
-    assert found.tokens == ("wake", "me", "at", "nine", "am", ",", "ok")
-    assert found.tags == ("O", "O", "O", "B-time", "I-time", "O", "O")
-    assert (found.intent, found.part, found.group) == ("alarm_set", "validation", None)
-
-
-@pytest.mark.parametrize("mark", ["[time : ]", "[ : nine]", "[: nine]"])
-def test_a_mark_without_a_name_or_a_value_is_no_slot_that_is_lost(tmp_path, mark):
-    texts = (f"{SECRET} at {mark} ok", "ok")
-    path = write_lines(tmp_path / "en-US.jsonl", [{"annot_utt": text} for text in texts])
-    problem, whole = read(path)
-    assert isinstance(whole, Utterance)
-    assert "line 1" in str(problem)
-    assert SECRET not in str(problem)
