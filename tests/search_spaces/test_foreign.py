@@ -1,5 +1,7 @@
 """Fields of a space that some of its entries lack: dropped where shared, refused where of none."""
 
+import pytest
+
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from search_spaces.files import shipped_spaces
@@ -9,36 +11,40 @@ def expansion(**fields):
     return expand(spaces.parse({"name": "s", **fields}))
 
 
-BERT = {"name": "bert", "set": {"model.name": "bert"}}
+BOTH = [{"name": "clc"}, {"name": "bert", "set": {"model.name": "bert"}}]
 
 
-def test_shared_fields_that_a_variant_s_model_lacks_are_dropped_with_the_change():
-    found = expansion(
-        base={"model": {"char_dim": 8, "num_layers": 3}}, variants=[{"name": "clc"}, BERT]
-    )
-    clc, bert = (point.config.model.model_dump() for point in found.points if point.config)
-    assert (clc["char_dim"], clc["num_layers"]) == (8, 3)
-    assert "char_dim" not in bert
-    assert bert["num_layers"] == 3
-
-
-def test_a_shared_axis_that_a_model_lacks_gives_it_one_trial():
-    """Equal trials are not run once for each value of a field that they never read."""
-    found = expansion(axes={"model.char_dim": [8, 16]}, variants=[{"name": "clc"}, BERT])
-    assert [dict(point.values) for point in found.points] == [
-        {"model.char_dim": 8},
-        {"model.char_dim": 16},
-        {},
-    ]
-    assert found.merged == 1
-
-
-def test_an_override_reaches_the_variants_that_have_the_field():
-    found = expansion(override={"model.num_heads": 6}, variants=[{"name": "clc"}, BERT])
-    assert [getattr(p.config.model, "num_heads", None) for p in found.points if p.config] == [
-        None,
-        6,
-    ]
+@pytest.mark.parametrize(
+    ("fields", "models"),
+    [
+        (  # shared fields are dropped with the change of the model
+            {"base": {"model": {"char_dim": 8, "num_layers": 3}}, "variants": BOTH},
+            [{"char_dim": 8, "num_layers": 3}, {"name": "bert", "num_layers": 3}],
+        ),
+        (  # equal trials are not run once for each value of a field that they never read
+            {"axes": {"model.char_dim": [8, 16]}, "variants": BOTH},
+            [{"char_dim": 8}, {"char_dim": 16}, {"name": "bert"}],
+        ),
+        (
+            {"override": {"model.num_heads": 6}, "variants": BOTH},
+            [{}, {"name": "bert", "num_heads": 6}],
+        ),
+        (
+            {"axes": {"model.name": ["clc", "bert"], "model.num_heads": [2, 3]}},
+            [{"name": "clc"}, *({"name": "bert", "num_heads": heads} for heads in (2, 3))],
+        ),
+        (  # the model that a variant names owns the sections of a shared axis
+            {"axes": {"model": [{"dropout": 0.1}, {"dropout": 0.2}]}, "variants": BOTH[1:]},
+            [{"name": "bert", "dropout": dropout} for dropout in (0.1, 0.2)],
+        ),
+    ],
+)
+def test_a_model_has_the_fields_that_it_reads_alone(fields, models):
+    points = expansion(**fields).points
+    assert [point.fields.get("model", {}) for point in points] == models
+    for point in points:
+        own = {f"model.{name}" for name in point.fields.get("model", {})}
+        assert {path for path in point.values if path.startswith("model.")} <= own
 
 
 def test_a_section_that_is_set_as_a_whole_may_have_what_is_not_read():
@@ -48,25 +54,6 @@ def test_a_section_that_is_set_as_a_whole_may_have_what_is_not_read():
     for where in ({"override": {"training": whole}}, {"axes": {"training": [whole]}}):
         [point] = expansion(base=base, **where).points
         assert point.config is not None
-
-
-def test_an_axis_over_models_brings_each_its_own_fields():
-    found = expansion(
-        base={"model": {"num_layers": 1}},
-        axes={"model.name": ["clc", "bert"], "model.num_heads": [2, 3]},
-    )
-    rows = [(p.config.model.name, getattr(p.config.model, "num_heads", None)) for p in found.points]
-    assert rows == [("clc", None), ("bert", 2), ("bert", 3)]
-
-
-def test_a_model_that_a_variant_names_owns_the_sections_of_a_shared_axis():
-    found = expansion(
-        axes={"model": [{"dropout": 0.1}, {"dropout": 0.2}]},
-        variants=[{"name": "v", "set": {"model.name": "bert", "model.num_layers": 2}}],
-    )
-    assert [p.fields["model"] for p in found.points] == [
-        {"name": "bert", "num_layers": 2, "dropout": dropout} for dropout in (0.1, 0.2)
-    ]
 
 
 def test_every_shipped_space_uses_all_that_it_sets():

@@ -1,6 +1,7 @@
 """`sweep data check`, `describe` and `convert` on users' files."""
 
 import json
+import re
 
 import pytest
 
@@ -37,14 +38,8 @@ def test_the_first_problems_are_listed_and_the_rest_counted(place, line):
     assert code == 2
     message = f"expected a corpus without problems in {path}, got 25 problems in 28 records"
     assert err == f"error: {message}\n"
-    listed = [line for line in out.splitlines() if f"{path} line" in line]
-    assert [each.rpartition(" line ")[2][:2].strip() for each in listed] == [
-        *("4", "5", "6", "7", "8"),
-        *("27", "28"),
-    ]
-    assert listed[0].endswith("0 <= start < end <= 1 tokens")
-    assert out.count("more of this kind") == 1
-    assert "and 18 more of this kind" in out
+    assert re.findall(r" line (\d+)", out) == ["4", "5", "6", "7", "8", "27", "28"]
+    assert re.findall("and .* of this kind", out) == ["and 18 more of this kind"]
     code, out, _ = line("data", "check", path, *chosen, "--json")
     facts = json.loads(out)
     assert (code, facts["ok"], facts["num_problems"]) == (2, False, 25)
