@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -70,7 +70,11 @@ def suggest(
         sampler = search.entry.sampler(seed=seed, startup=num_startup(search))
         directions = ["minimize"] * len(search.objectives)
         study = optuna.create_study(directions=directions, sampler=sampler)
-        _replay(study, observations, found, replay=search.entry.REPLAYS)
+        replays = search.entry.REPLAYS
+        if not replays:  # it would only take time, since all values are given
+            study.sampler = optuna.samplers.RandomSampler(seed=seed)
+        _replay(study, observations, found, whole=replays)
+        study.sampler = sampler
         return _ask(study.ask(), found)
 
 
@@ -94,15 +98,10 @@ def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
 
 
 def _replay(
-    study: Any,
-    observations: Sequence[Observation],
-    found: tuple[Branch, ...],
-    *,
-    replay: bool,
+    study: Any, observations: Sequence[Observation], found: tuple[Branch, ...], *, whole: bool
 ) -> None:
-    """Bring the study into the state after suggesting all observations.
-
-    `replay` calls the sampler for each in turn (NSGA-II counts its generations in these calls).
+    """Bring the study into the state after suggesting all observations. `whole`: the sampler also
+    proposes values of the axes that an observation lacks.
     """
     import optuna
 
@@ -111,72 +110,45 @@ def _replay(
     medians = [statistics.median_high(column) for column in zip(*done, strict=True)]
     dummy = medians or [1.0] * len(study.directions)
     by_name = {branch.variant.name: branch for branch in found}
-    variants = optuna.distributions.CategoricalDistribution(list(by_name))
     for one in observations:
         branch = by_name.get(one.variant)
         if branch is None or branch.params(one.values).keys() != one.values.keys():
             continue  # of a space that was changed since
         params = {branch.name_of(p): param for p, param in branch.params(one.values).items()}
-        named = {VARIANT: one.variant, **params}
+        study.enqueue_trial({VARIANT: one.variant, **params})
+        trial = study.ask()
+        _ask(trial, found, of=None if whole else one.values)
         objectives = {"done": [*one.objectives], "refused": dummy}.get(one.state)
-        violation = one.violation if one.state == "refused" else -1.0
-        if replay:
-            study.enqueue_trial(named)
-            trial = study.ask()
-            _ask(trial, found)
-            if objectives is not None:
-                trial.set_constraint(_CONSTRAINT, violation)
-                study.tell(trial, objectives)
-            elif one.state == "failed":
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            continue
-        states = optuna.trial.TrialState
-        unended = states.RUNNING if one.state == "running" else states.FAIL
-        axes = {branch.name_of(p): _distribution(branch.domains[p]) for p in one.values}
-        study.add_trial(
-            optuna.trial.create_trial(
-                state=unended if objectives is None else states.COMPLETE,
-                values=objectives,
-                params=named,
-                distributions={VARIANT: variants, **axes},
-                constraints=None if objectives is None else {_CONSTRAINT: violation},
-            )
-        )
+        if objectives is not None:
+            violation = one.violation if one.state == "refused" else -1.0
+            trial.set_constraint(_CONSTRAINT, violation)
+            study.tell(trial, objectives)
+        elif one.state == "failed":
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
-def _ask(trial: Any, found: tuple[Branch, ...]) -> Suggestion:
+def _ask(trial: Any, found: tuple[Branch, ...], *, of: Container[str] | None = None) -> Suggestion:
+    """What a trial proposes; `of`: for these axes alone."""
     by_name = {branch.variant.name: branch for branch in found}
     chosen = by_name[trial.suggest_categorical(VARIANT, list(by_name))]
     values = {
         path: domain.value(_suggest(trial, chosen.name_of(path), domain))
         for path, domain in chosen.domains.items()
+        if of is None or path in of
     }
     return Suggestion(variant=chosen.variant, values=values)
 
 
-def _suggest(trial: Any, name: str, domain: Domain) -> float | int:
-    from optuna.distributions import CategoricalDistribution, IntDistribution
-
-    spread = _distribution(domain)
-    if isinstance(spread, CategoricalDistribution):
-        chosen: int = trial.suggest_categorical(name, spread.choices)
-        return chosen
-    suggest = trial.suggest_int if isinstance(spread, IntDistribution) else trial.suggest_float
-    found: float | int = suggest(name, spread.low, spread.high, log=spread.log)
-    return found
-
-
-def _distribution(domain: Domain) -> Any:
-    from optuna import distributions
-
-    spread = domain.range
+def _suggest(trial: Any, name: str, domain: Domain) -> Any:
+    """The parameter of an axis that a trial proposes."""
+    spread, places = domain.range, range(len(domain.values))
     if spread is None and domain.ordered:
-        return distributions.IntDistribution(0, len(domain.values) - 1)
+        return trial.suggest_int(name, 0, places[-1])
     if spread is None:
-        return distributions.CategoricalDistribution(list(range(len(domain.values))))
+        return trial.suggest_categorical(name, list(places))
     if spread.integer:
-        return distributions.IntDistribution(*map(int, spread.ends), log=spread.log)
-    return distributions.FloatDistribution(spread.low, spread.high, log=spread.log)
+        return trial.suggest_int(name, *map(int, spread.ends), log=spread.log)
+    return trial.suggest_float(name, spread.low, spread.high, log=spread.log)
 
 
 @contextmanager
