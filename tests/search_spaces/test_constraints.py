@@ -1,7 +1,5 @@
 """Constraints are arithmetic over names and nothing else: no call, attribute or text trick."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,4 +34,4 @@ def test_comparisons_agree_with_python(left, right):
 
 def test_the_names_of_an_expression_are_known_without_values():
     assert names("min(a.b, 2) < c and 'd' != e.f.g") == {"a.b", "c", "e.f.g"}
-    assert not math.isnan(float(len(names("1 < 2"))))
+    assert names("1 < 2") == frozenset()

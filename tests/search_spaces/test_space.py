@@ -55,13 +55,6 @@ def test_scientific_notation_without_a_dot_is_a_number(tmp_path):
     assert space.axes["privacy.noise_multiplier"].values == (1e-6, 0.1, 2000.0)
 
 
-def test_a_fallback_gives_way_to_what_was_typed():
-    space = SearchSpace(
-        name="a", fallback={"data.name": "snips", "data.seed": 1}, override={"data.seed": 2}
-    )
-    assert spaces.with_fallback(space).override == {"data.name": "snips", "data.seed": 2}
-
-
 def test_a_logarithmic_range_is_even_on_the_logarithm():
     values = [Range(low=1e-4, high=1, log=True).at(share / 4) for share in range(5)]
     assert values == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]

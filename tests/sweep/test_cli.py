@@ -27,13 +27,11 @@ COMMANDS = sorted(name.replace("_", "-") for name in FILES)
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with a corpus, which is also the home's and the data's."""
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-    write_corpus(tmp_path)
-    make_store(settings_in(tmp_path))
-    return tmp_path
+def place(place):
+    """The same with a corpus and a store."""
+    write_corpus(place)
+    make_store(settings_in(place))
+    return place
 
 
 def space_file(folder, **fields):

@@ -3,26 +3,15 @@
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
-
-import pytest
 
 import sweep
-from sweep.runtime import runner
 from tests.refusals import refused
-from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.sweeps import settings_in, space_in
 
 Z0 = "privacy.noise_multiplier"
 
 
-@pytest.fixture(autouse=True)
-def toy(monkeypatch):
-    """Trials of a few milliseconds in the place of real ones."""
-    for name in ("start", "resume"):
-        monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
-
-
-def test_a_sweep_is_run_and_continued(tmp_path, capsys):
+def test_a_sweep_is_run_and_continued(tmp_path, capsys, toy_trials):
     settings = replace(settings_in(tmp_path), tracking=False)
     document = space_in(tmp_path).document()
     with refused("would"):

@@ -2,7 +2,6 @@
 
 import io
 import json
-from functools import partial
 
 import mlflow.tracking
 import pytest
@@ -14,10 +13,9 @@ from sweep.commands import run as command
 from sweep.guard import Guard
 from sweep.results.tables import progress, trials
 from sweep.runtime import ray_metrics as metrics
-from sweep.runtime import runner
 from sweep.store.sweeps import open_sweep
 from tests.libraries import IGNORED
-from tests.sweep.sweeps import TOY, make_store, settings_in, space_in
+from tests.sweep.sweeps import make_store, settings_in, space_in
 
 pytestmark = IGNORED
 
@@ -27,16 +25,12 @@ def boom(*args, **named):
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
+def toy(place, toy_trials, monkeypatch):
     """The file of a space of three trials of a toy, which is run without MLflow."""
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("SWEEP_TRACKING", "none")
-    for name in ("start", "resume"):
-        monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
     monkeypatch.setattr(shown, "_PREPARING", Guard("the line of progress"))
-    path = tmp_path / "space.yaml"
-    path.write_text(json.dumps(space_in(tmp_path).document()))
+    path = place / "space.yaml"
+    path.write_text(json.dumps(space_in(place).document()))
     return str(path)
 
 
@@ -45,7 +39,7 @@ def require_results(home):
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "is_terminal", "what"),
+    ("of", "name", "is_terminal", "what"),
     [
         (metrics, "_ray_gauge", False, "Ray's metrics"),
         (shown.View, "update", False, "the live table"),
@@ -59,14 +53,14 @@ def require_results(home):
     ],
 )
 def test_what_shows_a_sweep_never_ends_it(
-    place, name, is_terminal, what, toy, tmp_path, monkeypatch, capsys
+    of, name, is_terminal, what, toy, tmp_path, monkeypatch, capsys
 ):
     screen = io.StringIO()
     if is_terminal:
         console = Console(file=screen, force_terminal=True, width=200)
         monkeypatch.setattr(command, "console", lambda **_: console)
-    monkeypatch.setattr(metrics, "_ray_is_up", lambda: place is metrics)
-    monkeypatch.setattr(place, name, boom)
+    monkeypatch.setattr(metrics, "_ray_is_up", lambda: of is metrics)
+    monkeypatch.setattr(of, name, boom)
     assert cli.run(["run", toy]) == 0
     require_results(tmp_path / "home")
     said = capsys.readouterr().err + screen.getvalue()

@@ -5,7 +5,6 @@ import json
 import math
 from pathlib import Path
 
-import pytest
 import yaml
 
 from sweep import commands
@@ -41,17 +40,11 @@ def test_a_figure_that_is_no_number_is_null(capsys):
     assert (shown["epsilon_max"], shown["metrics"]) == ("inf", {"loss": None})
 
 
-@pytest.fixture
-def answer(place, line, monkeypatch):
-    """The document of a command line in a new home."""
-    monkeypatch.setenv("SWEEP_DATA_DIR", str(place))
-    return line.document
-
-
-def test_documents_about_sweeps(answer, tmp_path):
-    folder = run_untracked(tmp_path)
-    document = space_in(tmp_path).document()
-    (tmp_path / "space.yaml").write_text(yaml.safe_dump(document))
+def test_documents_about_sweeps(line, place):
+    answer = line.document
+    folder = run_untracked(place)
+    document = space_in(place).document()
+    (place / "space.yaml").write_text(yaml.safe_dump(document))
     assert answer("plan", "space.yaml")["num_trials"] == 3
     assert answer("show", "toy")["trials"][0]["status"] == "done"
     assert answer("list")["sweeps"][0]["trials"] == {"done": 3}
@@ -63,8 +56,9 @@ def test_documents_about_sweeps(answer, tmp_path):
     assert answer("report", "toy")["bytes"] > 0
 
 
-def test_documents_about_data_and_fields(answer, tmp_path):
-    space_in(tmp_path)  # writes the corpus
+def test_documents_about_data_and_fields(line, place):
+    answer = line.document
+    space_in(place)  # writes the corpus
     assert answer("fields", "privacy")["fields"]
     assert answer("data list")["corpora"]
     assert answer("data describe", "mine.jsonl")["num_records"] > 0
@@ -73,7 +67,7 @@ def test_documents_about_data_and_fields(answer, tmp_path):
     assert answer("data check", "mine.jsonl")["ok"]
     assert answer("data convert", "mine.jsonl", "--to", "new.jsonl")["num_invalid"] == 0
     assert answer("ui --write-dashboards", "grafana")["written"]
-    (tmp_path / "scores.jsonl").write_text(
+    (place / "scores.jsonl").write_text(
         "".join(json.dumps({"score": n % 7, "member": bool(n % 2)}) + "\n" for n in range(40))
     )
     assert 0 < answer("attack", "--scores", "scores.jsonl")["auc"] < 1

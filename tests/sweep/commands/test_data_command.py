@@ -70,8 +70,10 @@ def test_describe_counts_labels_by_part(place, line):
     rows += [{**rows[1], "text": "say it", "part": "test"}, rows[1]]
     path = write_lines(place / "mine.jsonl", rows)
     facts = line.facts("data", "describe", path, "--spans", "tokens")
-    assert facts["labels"]["intents"] == {"say": {"train": 8, "test": 1}, "rare": {"train": 1}}
-    assert facts["labels"]["slots"] == {"what": {"train": 9, "test": 1}}
+    assert facts["labels"] == {
+        "intents": {"say": {"train": 8, "test": 1}, "rare": {"train": 1}},
+        "slots": {"what": {"train": 9, "test": 1}},
+    }
     assert (facts["num_duplicates"], facts["max_length"]) == (1, 2)
     assert facts["parts"] == {"train": 9, "validation": 0, "test": 1}
     assert facts["parts_because"].startswith("the file lacks a part")

@@ -32,9 +32,7 @@ class Reports:
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch):
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path / "data"))
+def file(place, tmp_path):
     family_folders.write(tmp_path / "bert", "bert")
     file = tmp_path / "tiny.yaml"
     file.write_text(format_yaml(_FIELDS | {"encoder": {"encoder": str(tmp_path / "bert")}}))

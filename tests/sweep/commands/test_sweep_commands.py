@@ -12,18 +12,14 @@ from sweep.store.sweeps import SweepFolder
 from tests.refusals import refused
 from tests.sweep.results.test_paired_comparison import sweep_of
 from tests.sweep.store.test_sweep_folder import result
-from tests.sweep.sweeps import settings_in
 from trainables.errors import TrialFailed
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    settings = settings_in(tmp_path)
-    monkeypatch.setenv("SWEEP_HOME", str(settings.home))
-    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+def home(place, monkeypatch):
     monkeypatch.setenv("SWEEP_TRACKING", "none")
     monkeypatch.setenv("COLUMNS", "200")
-    return settings.home
+    return place / "home"
 
 
 def finish(folder, place, **metrics):

@@ -91,26 +91,22 @@ _CENTRAL = {"noise_calibration": "central"}
 
 
 @pytest.mark.parametrize(
-    ("engine", "workers", "privacy", "reasons", "sensitivity"),
+    ("engine", "workers", "privacy", "reasons"),
     [
-        ("dp_sgd", 1, {}, [], 1),
-        ("sgd", 1, {}, [], None),
-        ("edp_sgd", 4, {"noise_multiplier": 0.0}, [], 2),  # infinite, whatever the reason
-        ("edp_sgd", 4, {}, ["4 workers", "2 C"], 2),
-        ("edp_sgd", 1, {}, ["2 C"], 2),
-        ("edp_sgd", 4, _CENTRAL, ["2 C"], 2),
-        ("edp_sgd", 4, {**_CENTRAL, "microbatch_size": 4}, ["2 C"], 2),
-        ("edp_sgd", 4, {**_CENTRAL, "microbatch_size": 1}, ["2 C"], 2),
-        ("edp_sgd", 4, {"group_scale": "public"}, ["4 workers", "2 C", "alpha_k"], 2),
+        ("dp_sgd", 1, {}, []),
+        ("sgd", 1, {}, []),
+        ("edp_sgd", 4, {"noise_multiplier": 0.0}, []),  # infinite, whatever the reason
+        ("edp_sgd", 4, {}, ["4 workers", "2 C"]),
+        ("edp_sgd", 1, {}, ["2 C"]),
+        ("edp_sgd", 4, _CENTRAL, ["2 C"]),
+        ("edp_sgd", 4, {**_CENTRAL, "microbatch_size": 4}, ["2 C"]),
+        ("edp_sgd", 4, {**_CENTRAL, "microbatch_size": 1}, ["2 C"]),
+        ("edp_sgd", 4, {"group_scale": "public"}, ["4 workers", "2 C", "alpha_k"]),
     ],
 )
-def test_the_sensitivity_and_the_differences_from_the_paper_have_their_reasons(
-    engine, workers, privacy, reasons, sensitivity
-):
+def test_the_differences_from_the_paper_have_their_reasons(engine, workers, privacy, reasons):
     parts = parts_of(engine, {"num_workers": workers}, {"delta": 1e-4, **privacy}, num_records=4096)
     mechanism, _ = mechanism_of(parts)
     found = differences(mechanism, accountants.account(mechanism))
-    assert len(found) == len(reasons)
     for sentence, part in zip(found, reasons, strict=True):
         assert part in sentence
-    assert sensitivity in (None, mechanism.sensitivity)

@@ -197,10 +197,3 @@ def test_a_declared_size_far_from_the_truth_is_refused_without_saying_it(
         return
     with refused(f"got {declared}: .* for the curator alone$", InvalidData, hides="90"):
         plan_of(settings, base=base)
-
-
-def test_a_kept_config_does_not_go_by_fields_of_another_task():
-    config = parse({"training": {"epochs": 3}})
-    kept = config.model_dump(mode="json")
-    assert "synthesis" not in kept, "their defaults may be others tomorrow"
-    assert parse(kept) == config

@@ -28,15 +28,14 @@ def read(space, settings):
 def test_a_file_is_read_under_the_name_it_is_given(settings, tmp_path):
     file = tmp_path / "space.yaml"
     file.write_text(yaml.safe_dump(space_in(tmp_path).document()))
-    spaces = (
-        prepare.read(str(file), settings=settings),
-        prepare.read(str(file), settings=settings, overrides={"training.epochs": 5}, name="mine"),
-    )
-    own, other = (prepare_space(space, settings=settings) for space in spaces)
-    assert (own.space.name, own.plan.name) == ("toy", "toy")
-    assert (other.space.name, other.plan.name) == ("mine", "mine")
-    assert {trial.epochs for trial in own.plan.trials} == {3}
-    assert {trial.epochs for trial in other.plan.trials} == {5}
+    for given, name, epochs in (
+        ({}, "toy", 3),
+        ({"overrides": {"training.epochs": 5}, "name": "mine"}, "mine", 5),
+    ):
+        space = prepare.read(str(file), settings=settings, **given)
+        plan = prepare_space(space, settings=settings).plan
+        assert (space.name, plan.name) == (name, name)
+        assert {trial.epochs for trial in plan.trials} == {epochs}
 
 
 def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):

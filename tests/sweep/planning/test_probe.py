@@ -39,11 +39,6 @@ def test_probes_are_points_of_the_space_and_the_same_each_time(settings):
     assert epsilons == sorted(epsilons, reverse=True), "more noise, less epsilon"
 
 
-def test_a_space_of_few_points_is_probed_once_each(settings):
-    found = probes(searching(settings, axes={Z: [0.5, 1.0]}), account=Accounting(settings))
-    assert sorted(trial.values[Z] for trial in found) == [0.5, 1.0]
-
-
 def plan_and_messages(settings, **fields):
     space = searching(settings, **fields)
     plan = prepare_space(space, settings=settings).plan

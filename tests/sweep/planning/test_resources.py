@@ -75,11 +75,6 @@ def test_two_gib_are_assumed_of_a_process_before_any_has_run():
     assert found == [3, 3]
 
 
-@given(given_slots=st.integers(1, 4))
-def test_a_number_that_fits_is_kept(given_slots):
-    assert slots(slots=given_slots) == given_slots
-
-
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
