@@ -1,7 +1,6 @@
 """The recommendation is a trial with a usable epsilon, compared with the baseline."""
 
 from dataclasses import replace
-from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -14,24 +13,10 @@ from tests.refusals import refused
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import space_in
 from tests.sweep.untracked import run_untracked
-from trainables.accountants import account
-from trainables.cards.card import make
-from trainables.config import parse
-from trainables.privacy.from_config import build
-
-
-@cache
-def card():
-    mechanism = build(
-        parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}}), num_records=1200
-    )
-    made = make(mechanism, account(mechanism), trial_id="dp", corpus="atis")
-    return made.model_copy(update={"expected_batch_size": 60})
 
 
 def private(name, *, ser, epsilon, **more):
-    made = record(name, ser=ser, validation_ser=ser, epsilon=epsilon, **more)
-    return replace(made, privacy=card())
+    return record(name, ser=ser, validation_ser=ser, epsilon=epsilon, **more)
 
 
 BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline=True)
@@ -52,26 +37,23 @@ def test_the_best_private_trial_is_compared_with_the_baseline():
     ("model", "end", "ratio"), [({"sure": 1}, "sgd", 5.0), ({"bias": 0}, "another model", None)]
 )
 def test_the_same_model_may_have_learnt_from_other_tokens(model, end, ratio):
-    base, best = (
-        replace(made, plan=replace(made.plan, origin={**made.plan.fields, "model": own}))
-        for made, own in ((BASE, model), (private("dp", ser=0.5, epsilon=8.0), {}))
-    )
+    base, best = of(BASE, model=model), of(private("dp", ser=0.5, epsilon=8.0), model={})
     assert gap([base, best]).sentence().endswith(end)
     assert select.ratio(best, "ser", select.baselines([base])) == ratio
 
 
-def on_other_data(made):
-    data = {"name": "json_lines", "path": "/elsewhere/mine.jsonl"}
-    return replace(made, plan=replace(made.plan, origin={"task": "nlu", "data": data}))
+def of(made, **fields):
+    """A trial of another config."""
+    return replace(made, plan=replace(made.plan, origin={**made.plan.fields, **fields}))
 
 
 def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference():
-    mine = {"name": "json_lines", "path": "/here/mine.jsonl"}
-    best = private("dp", ser=0.5, epsilon=8.0)
-    best = replace(best, plan=replace(best.plan, origin={"task": "nlu", "data": mine}))
-    found = gap([on_other_data(BASE), best])
-    assert found.best is best
-    assert found.baseline is None
+    base, best = (
+        of(made, data={"name": "json_lines", "path": f"/{place}/mine.jsonl"})
+        for made, place in ((BASE, "elsewhere"), (private("dp", ser=0.5, epsilon=8.0), "here"))
+    )
+    found = gap([base, best])
+    assert (found.best, found.baseline) == (best, None)
     assert found.sentence().endswith("; no finished baseline to compare it with")
 
 
@@ -87,14 +69,11 @@ def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon():
 
 
 def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice():
-    near = gap([BASE, private("dp", ser=0.19, epsilon=8.0)])
-    assert near.helps() == []
-    far = private("dp", ser=0.5, epsilon=8.0)
-    fields = {**far.plan.fields, "model": {"name": "bert", "encoder": "dialogues"}}
-    far = replace(far, plan=replace(far.plan, origin=fields))
-    assert gap([BASE, far]).helps() == []
-    scratch = gap([BASE, private("dp", ser=0.5, epsilon=8.0)])
-    assert [words.split(":")[0] for words in scratch.helps()] == ["public pretraining"]
+    near, scratch = (private("dp", ser=ser, epsilon=8.0) for ser in (0.19, 0.5))
+    public = of(scratch, model={"name": "bert", "encoder": "dialogues"})
+    assert gap([BASE, near]).helps() == gap([BASE, public]).helps() == []
+    (advice,) = gap([BASE, scratch]).helps()
+    assert advice.startswith("public pretraining:")
 
 
 def test_without_a_private_trial_the_smallest_epsilon_is_named():
