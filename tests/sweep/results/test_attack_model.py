@@ -1,11 +1,7 @@
 """A saved model is read back and attacked with files of its members and of others."""
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
-from sweep import cli
 from tests.fixed_keys import fixed_keys
 from tests.lines import write_lines
 from tests.refusals import refused
@@ -51,16 +47,12 @@ def trained(tmp_path_factory):
     return place, config
 
 
-def attack(*arguments):
-    return CliRunner().invoke(cli.build(), ["attack", *map(str, arguments)])
-
-
-def figures(place, *more):
+@pytest.fixture
+def figures(trained, line):
+    """What the command finds, with more options."""
+    place, _ = trained
     files = ("--members", place / "members.jsonl", "--non-members", place / "others.jsonl")
-    found = attack(place / "trial", *files, "--json", *more)
-    assert found.exit_code == 0, found.output
-    document = json.loads(found.stdout)
-    return document
+    return lambda *more: line.facts("attack", place / "trial", *files, *more)
 
 
 def test_a_saved_model_says_what_the_trained_one_said(trained):
@@ -76,13 +68,13 @@ def test_a_saved_model_says_what_the_trained_one_said(trained):
     assert said.log_confidence == pytest.approx(signals.log_confidence, abs=1e-4)
 
 
-def test_the_loss_attack_finds_what_was_memorised(trained):
-    found = figures(trained[0])
+def test_the_loss_attack_finds_what_was_memorised(figures):
+    found = figures()
     assert found["mia_loss_threshold_auc_low"] > 0.9
     assert found["mia_blind_auc_low"] < 0.55
 
 
-def test_a_delta_of_zero_is_used_as_it_is(trained, monkeypatch):
+def test_a_delta_of_zero_is_used_as_it_is(figures, monkeypatch):
     used = []
 
     def panel(*_, delta, **__):
@@ -91,16 +83,16 @@ def test_a_delta_of_zero_is_used_as_it_is(trained, monkeypatch):
 
     monkeypatch.setattr(_panel, "panel", panel)
     for given in (["--delta", "0"], []):
-        figures(trained[0], *given)
+        figures(*given)
     assert used == [0.0, 1e-5]
 
 
-def test_records_in_both_files_prove_nothing(trained):
+def test_records_in_both_files_prove_nothing(trained, figures):
     place, _ = trained
     shared = (place / "members.jsonl").read_text().splitlines()[:7]
     more = place / "both.jsonl"
     more.write_text((place / "others.jsonl").read_text() + "\n".join(shared) + "\n")
-    found = figures(place, "--non-members", more)
+    found = figures("--non-members", more)
     assert found["notes"] == ["7 utterances are in both files and were left out"]
 
 
@@ -121,18 +113,11 @@ def test_records_in_both_files_prove_nothing(trained):
         (["nothing", "--delta", "-1"], "expected 0 <= delta < 1, got delta=-1.0"),
     ],
 )
-def test_refused_in_one_line(trained, arguments, sentence):
+def test_refused_in_one_line(trained, line, arguments, sentence):
     place, _ = trained
     names = {"trial": place / "trial", "place": place}
     names |= {side: place / f"{side}.jsonl" for side in ("members", "others")}
-    with refused(sentence):
-        raise_from(*(argument.format(**names) for argument in arguments))
-
-
-def raise_from(*arguments):
-    found = attack(*arguments)
-    assert found.exception is not None
-    raise found.exception
+    assert sentence in line.refused("attack", *(each.format(**names) for each in arguments))
 
 
 def test_a_damaged_model_is_refused(trained, tmp_path):
