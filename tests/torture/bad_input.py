@@ -54,21 +54,21 @@ class Bench:
 
 def space(grammar, bench):
     """A search space, planned."""
-    text = grammar.text(grammar.space()).encode("utf-8", "surrogatepass")
-    return Given(["plan", bench.write("space.yaml", text), "--json"])
+    place = bench.write("space.yaml", grammar.yaml(grammar.space()))
+    return Given(["plan", place, "--json"])
 
 
 def config(grammar, bench):
     """A trial's config, priced."""
-    text = grammar.text(grammar.config()).encode("utf-8", "surrogatepass")
-    return Given(["epsilon", bench.write("config.yaml", text), "--json"])
+    place = bench.write("config.yaml", grammar.yaml(grammar.config()))
+    return Given(["epsilon", place, "--json"])
 
 
 def override(grammar, bench):
     """A field of a shipped space, on the command line."""
     paths = ("training.epochs", "privacy.noise_multiplier", "data.name", "x", "budget.epsilon")
-    value = grammar.text(grammar.value())[:10_000].replace("\n", " ")
-    change = f"{grammar.random.choice(paths)}={value}".replace("\0", "")
+    value = os.fsdecode(grammar.yaml(grammar.value())[:10_000].replace(b"\n", b" "))
+    change = f"{grammar.random.choice(paths)}={value}"
     return Given(["plan", "quick", "--set", change, "--json"])
 
 
@@ -76,7 +76,7 @@ def options(grammar, bench):
     """Arguments and options of a command that reads, or that has nothing to run."""
     paths = [
         bench.write("given", grammar.records()),
-        bench.write("given.yaml", grammar.text(grammar.space()).encode("utf-8", "surrogatepass")),
+        bench.write("given.yaml", grammar.yaml(grammar.space())),
         *(str(bench.home.home / "export-of-it"), str(bench.work / "missing"), "/dev/null"),
         *(str(bench.work / "new"), str(bench.home.home), "", "/dev/stdin"),
     ]

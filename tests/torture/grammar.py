@@ -38,22 +38,30 @@ _SPACE_KEYS = (
     *("name", "description", "base", "variants", "axes", "constraints", "search", "repeats"),
     *("budget", "resources", "fallback", "override", "source", "nonsense"),
 )
+# What stands in the middle of a document, or in the place of it.
 _WRITTEN = (
-    *("[" * 5_000, "a: &a [*a]", "a: !!python/name:os.system x", "{a: 1, a: 2}", "a: .nan"),
-    *("\t- a", "%YAML 9", "--- a\n--- b", "a: 010", "? [1]\n: 2", "a: " + "9" * 6_000, "\x00", "-"),
+    *(b"[" * 5_000, b"a: &a [*a]", b"a: !!python/name:os.system x", b"{a: 1, a: 2}", b"a: .nan"),
+    *(b"\t- a", b"%YAML 9", b"--- a\n--- b", b"a: 010", b"? [1]\n: 2", b"a: " + b"9" * 6_000),
+    *(b"\x00", b"-"),
 )
-
 _BYTES = (
-    b"\xff\xfe",
-    b"\0",
-    b"\xed\xa0\x80",
-    b"[" * 9_999,
-    b"\r",
-    b'"' * 3,
-    b"9" * 6_000,
-    b"",
-    b"null",
+    *(
+        b"\xff\xfe",
+        b"\0",
+        b"\xed\xa0\x80",
+        b"[" * 9_999,
+        b"\r",
+        b'"' * 3,
+        b"9" * 6_000,
+        b"",
+        b"null",
+    ),
 )
+_RECORD = {
+    **{"text": "call ann now", "intent": "call", "slots": [["who", 1, 2]], "utterance": "call ann"},
+    **{"lispress": "(Yield (x))", "score": 0.5, "member": True},
+}
+_SCHEMA = {"intents": ["call", "text"], "slots": ["who", "contact"]}
 _WORDS = ("call ann now", "[ann](who", "[who : ann", "a,b", '"', "", "\t", "é \u2028 x", "x " * 500)
 _TAGS = ("O", "B-who", "I-who", "B-", "", "B-who B-who", "b-who")
 
@@ -111,39 +119,20 @@ class Grammar:
             found["search"] = {"strategy": self.random.choice(strategies), "num_samples": 2}
         return found
 
-    def text(self, document):
-        """A document as somebody may have written it: whole, cut, or with a piece of another."""
+    def yaml(self, document):
+        """A YAML document as somebody may have written it."""
         text = yaml.safe_dump(document, allow_unicode=True)
-        kind = self.random.random()
-        place = self.random.randrange(len(text))
-        if kind < 0.15:
-            return text[:place]
-        if kind < 0.3:
-            return text[:place] + self.random.choice(_WRITTEN) + text[place:]
-        if kind < 0.35:
-            return self.random.choice(_WRITTEN)
-        return text
+        return self.damaged(text.encode("utf-8", "surrogatepass"), _WRITTEN)
+
+    def json(self, document):
+        """A JSON document, mostly with another value in one place."""
+        if self.random.random() < 0.6:
+            document = self.changed(document)
+        return self.damaged(json.dumps(document).encode(), _BYTES)
 
     def record(self):
         """A line of a file of records."""
-        fields = {
-            "text": "call ann now",
-            "intent": "call",
-            "slots": [["who", 1, 2]],
-            "utterance": "call ann",
-            "lispress": "(Yield (x))",
-            "score": 0.5,
-            "member": True,
-        }
-        for key in self.random.sample(sorted(fields), self.random.randrange(3)):
-            fields[key] = self.value()
-        line = json.dumps(fields).encode()
-        kind = self.random.random()
-        if kind < 0.1:
-            return line[: self.random.randrange(len(line))]
-        if kind < 0.2:
-            return self.random.choice((b"\xff", b"", b"null", b"[" * 9_999, b"1e999", b'"a"'))
-        return line
+        return self.json(_RECORD)
 
     def records(self, number=3):
         """A file of such lines."""
@@ -151,10 +140,7 @@ class Grammar:
 
     def schema(self):
         """A label schema."""
-        fields = {"intents": ["call", "text"], "slots": ["who", "contact"]}
-        if self.random.random() < 0.8:
-            fields = self.changed(fields)
-        return self.damaged(json.dumps(fields).encode())
+        return self.json(_SCHEMA)
 
     def changed(self, document):
         """A JSON document with one value in it replaced, removed or added."""
@@ -174,31 +160,24 @@ class Grammar:
             return [*document[:index], self.changed(document[index]), *document[index + 1 :]]
         return self.value()
 
-    def damaged(self, content):
-        """Bytes as they are, cut, or with foreign ones among them."""
+    def damaged(self, content, pieces=_BYTES):
+        """Bytes as they are, cut, with a foreign piece among them, or that alone."""
         kind, place = self.random.random(), self.random.randrange(len(content) + 1)
-        if kind < 0.1:
-            return content[:place]
-        if kind < 0.2:
-            return content[:place] + self.random.choice(_BYTES) + content[place:]
-        if kind < 0.23:
-            return self.random.choice(_BYTES)
-        return content
+        piece = self.random.choice(pieces)
+        cases = {0.1: content[:place], 0.2: content[:place] + piece + content[place:], 0.23: piece}
+        return next((found for most, found in cases.items() if kind < most), content)
 
     def line(self):
         """A line for `sweep predict`."""
-        kind = self.random.random()
-        if kind < 0.3:
-            return self.record().replace(b"\n", b" ")
-        if kind < 0.5:
-            return b"call ann now"
-        if kind < 0.6:
-            return b"a " * self.random.choice((1, 100, 10_000, 100_000))
-        if kind < 0.7:
-            return b"b" * self.random.choice((1, 1_000, 1_000_000, 3_000_000))
-        if kind < 0.8:
-            return self.random.randbytes(self.random.randrange(200))
-        return self.random.choice(_TEXTS).encode("utf-8", "surrogatepass")
+        kinds = (
+            lambda: self.record().replace(b"\n", b" "),
+            lambda: b"call ann now",
+            lambda: b"a " * self.random.choice((1, 100, 10_000, 100_000)),
+            lambda: b"b" * self.random.choice((1, 1_000, 1_000_000, 3_000_000)),
+            lambda: self.random.randbytes(self.random.randrange(200)),
+            lambda: self.random.choice(_TEXTS).encode("utf-8", "surrogatepass"),
+        )
+        return self.random.choice(kinds)()
 
     def file_of(self, form):
         """A file of utterances in one of the forms of the shelf."""

@@ -1,7 +1,5 @@
 """A sweep has one budget, whatever is done to its folder, to its files and to the ledger."""
 
-import math
-import os
 import shutil
 
 import pytest
@@ -11,7 +9,7 @@ from sweep.planning import ledger_check
 from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price
-from sweep.results.export import card_of, export_trial, spend_of
+from sweep.results.export import spend_of
 from sweep.runtime import runner
 from sweep.spending import filter as spending_filter
 from sweep.spending.gate import open_gate
@@ -25,7 +23,7 @@ from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_ca
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import RdpFilter, certify
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 
 _PRIVATE = {
     "variants": [{"name": "dp", "axes": {"privacy.noise_multiplier": [4.0, 8.0]}}],
@@ -239,22 +237,12 @@ def test_the_delta_of_a_filter_is_the_smallest_of_its_space(tmp_path):
 # ---- baselines
 
 
-def test_only_a_baseline_without_noise_is_exempt_and_stays_with_the_curator(tmp_path):
+def test_only_a_baseline_without_noise_is_exempt(tmp_path):
     private = {"name": "loud", "baseline": True, "set": {"privacy.noise_multiplier": 0.5}}
     plain = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
     fields = {**_PRIVATE, "variants": [plain, private, *_PRIVATE["variants"]]}
     for budget in ({"epsilon": 3.0}, {"total": 3.0}):
-        plan = prepare_space(
-            space_in(tmp_path, **fields, budget=budget), settings=settings_in(tmp_path)
-        ).plan
+        space = space_in(tmp_path, **fields, budget=budget)
+        plan = prepare_space(space, settings=settings_in(tmp_path)).plan
         refused = {trial.variant: trial.refused_by for trial in plan.trials}
         assert refused == {"sgd": None, "loud": "budget", "dp": None}
-    folder = run_untracked(tmp_path, **fields, budget={"epsilon": 3.0})
-    records = {record.plan.variant: record for record in folder.records()}
-    sgd = records["sgd"]
-    card = card_of(folder, sgd)
-    assert card.epsilon == sgd.plan.epsilon == math.inf
-    with pytest.raises(InvalidInput, match="a baseline without noise, which is for the curator"):
-        export_trial(folder, sgd, tmp_path / "export")
-    assert not os.path.exists(tmp_path / "export")
-    export_trial(folder, records["dp"], tmp_path / "export")
