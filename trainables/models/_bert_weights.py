@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -99,10 +98,25 @@ def save_encoder(
     """Write the encoder of a `_bert.Bert` of this state, without its heads, as `transformers` opens
     it. `cutter` is None where pieces are hashed.
     """
-    weights = to_transformers({n: t.detach() for n, t in state.items()}, sizes.layers)
+    from transformers import BertConfig
+
+    weights: dict[str, Tensor] = {}
+    for ours, theirs in _names(sizes.layers):
+        weights |= zip(theirs, state[ours].detach().chunk(len(theirs)), strict=True)
     tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
     save_file(tensors, place / WEIGHTS, metadata={"format": "pt"})
-    transformers_config(sizes).save_pretrained(str(place))
+    about = BertConfig(
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.width,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=sizes.intermediate,
+        max_position_embeddings=sizes.positions,
+        type_vocab_size=sizes.kinds,
+        layer_norm_eps=sizes.eps,
+        architectures=["BertModel"],
+    )
+    about.save_pretrained(str(place))
     if cutter is not None:
         cutter.tokenizer.save_pretrained(str(place))
 
@@ -123,28 +137,3 @@ def _names(layers: int) -> Iterator[tuple[str, list[str]]]:
 def from_transformers(weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """The state of a `transformers.BertModel` under our names."""
     return {ours: torch.cat([weights[n] for n in theirs]) for ours, theirs in _names(layers)}
-
-
-def transformers_config(sizes: BertSizes) -> Any:
-    """The `BertConfig` of an encoder of these sizes."""
-    from transformers import BertConfig
-
-    return BertConfig(
-        vocab_size=sizes.vocabulary,
-        hidden_size=sizes.width,
-        num_hidden_layers=sizes.layers,
-        num_attention_heads=sizes.heads,
-        intermediate_size=sizes.intermediate,
-        max_position_embeddings=sizes.positions,
-        type_vocab_size=sizes.kinds,
-        layer_norm_eps=sizes.eps,
-        architectures=["BertModel"],
-    )
-
-
-def to_transformers(state: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Our encoder's state under the names that `transformers.BertModel` loads; heads left out."""
-    named: dict[str, Tensor] = {}
-    for ours, theirs in _names(layers):
-        named |= zip(theirs, state[ours].chunk(len(theirs)), strict=True)
-    return named

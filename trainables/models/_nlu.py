@@ -165,20 +165,15 @@ class NluModel(DropsByRecord, ABC):
         paths, scores = self.crf.best_paths(emissions, layout)
         found = forward_backward(emissions, self.crf.scores, layout)
         gold = batch.tags.index_select(0, layout.source).clamp(min=0)
+        tag_losses = found.log_partition - path_scores(emissions, gold, self.crf.scores, layout)
+        tag_losses = tag_losses.index_select(0, layout.rank)
         return Predictions(
             intent_log_probs=intent.log_softmax(1),
             tag_paths=paths.index_select(0, layout.place),
             path_log_prob=scores - found.log_partition.index_select(0, layout.rank),
             token_marginals=found.marginals.index_select(0, layout.place),
             intent_losses=self._intent_losses(intent, batch, math.inf),
-            tag_losses=self._mask_unknown(
-                (
-                    found.log_partition - path_scores(emissions, gold, self.crf.scores, layout)
-                ).index_select(0, layout.rank),
-                batch,
-                layout,
-                math.inf,
-            ),
+            tag_losses=self._mask_unknown(tag_losses, batch, layout, math.inf),
         )
 
     def _intent_losses(self, logits: Tensor, batch: PackedBatch, unknown: float) -> Tensor:

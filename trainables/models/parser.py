@@ -44,22 +44,9 @@ class ParserModel(nn.Module):
         self.tokens = nn.Embedding(num_tokens + 1, width)  # the last row begins a program
         for table in (self.words, self.tokens):
             nn.init.normal_(table.weight, std=width**-0.5)
-        above = nn.TransformerEncoderLayer(
-            width,
-            sizes.heads,
-            sizes.feed_forward,
-            sizes.dropout,
-            batch_first=True,
-            norm_first=True,
-        )
-        below = nn.TransformerDecoderLayer(
-            width,
-            sizes.heads,
-            sizes.feed_forward,
-            sizes.dropout,
-            batch_first=True,
-            norm_first=True,
-        )
+        of_layer = width, sizes.heads, sizes.feed_forward, sizes.dropout
+        above = nn.TransformerEncoderLayer(*of_layer, batch_first=True, norm_first=True)
+        below = nn.TransformerDecoderLayer(*of_layer, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(
             above, sizes.encoder_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
         )
