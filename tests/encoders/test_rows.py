@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from safetensors.torch import save_file
 
 from trainables.data.records import LabelSchema
@@ -62,17 +61,6 @@ def test_whitened_rows_have_a_flat_spectrum():
     assert values[6:].sum() < 0.02, "centring takes one direction of each layer"
 
 
-def test_a_tag_is_its_mark_and_its_name():
-    vectors = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), dim=1)
-    found = tag_names(_SCHEMA, vectors)
-    assert _SCHEMA.tags == ("O", "B-city", "I-city", "B-date", "I-date")
-    assert found[0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
-    torch.testing.assert_close(found[1, 3:], vectors[0])
-    torch.testing.assert_close(found[4, 3:], vectors[1])
-    assert (found[1:, 0] == 0).all()
-    assert not torch.equal(found[1], found[2])  # B is not I
-
-
 def test_scores_are_bilinear_in_row_and_name():
     draw = torch.Generator().manual_seed(0)
     scores = NameScores(
@@ -84,8 +72,11 @@ def test_scores_are_bilinear_in_row_and_name():
     vectors = scores.vectors(torch.randn(2, 6, generator=draw))
     torch.testing.assert_close(vectors.norm(dim=1), torch.ones(2))
     of_tags = scores.of_tokens(rows) @ tag_names(_SCHEMA, vectors).t()
-    mark, name = scores.tokens[1], scores.tokens[3:].t() @ vectors[0]
-    torch.testing.assert_close(of_tags[:, 1], with_bias(rows) @ (0.7 * mark + name))
+    names = vectors @ scores.tokens[3:]
+    o, b, i = scores.tokens[:3]
+    tags = [o, *(0.7 * mark + name for name in names for mark in (b, i))]
+    assert _SCHEMA.tags == ("O", "B-city", "I-city", "B-date", "I-date")
+    torch.testing.assert_close(of_tags, with_bias(rows) @ torch.stack(tags).t())
     of_intents = scores.of_records(rows) @ vectors.t()
     torch.testing.assert_close(of_intents[:, 1], with_bias(rows) @ scores.records.t() @ vectors[1])
 
