@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tests.models._builds import random_batch
-from tests.models.test_own_draws import CODE, of_seed
+from tests.models.test_own_draws import changed
 from tests.models.test_own_model import here, model, replaced
 from tests.models.test_own_state import CASES, code, write
 from tests.refusals import refused
@@ -102,21 +102,11 @@ def test_a_package_is_installed_where_all_of_its_places_are(monkeypatch):
     assert not state._is_installed("half_own")
 
 
-def changed(place, patch, *, old, new, name):
-    """The tagger of the draws with other words."""
-    assert old in CODE
-    (place / f"{name}.py").write_text(
-        f"import random\nimport numpy as np\n{CODE.replace(old, new)}"
-    )
-    patch.syspath_prepend(place)
-    return of_seed(0, f"{name}:build")
-
-
 @pytest.mark.parametrize("draw", ["torch.rand(())", "random.random()", "float(np.random.rand())"])
 def test_draws_of_every_kind_belong_to_the_step_or_to_nobody(draw, tmp_path, monkeypatch):
     new = f"self.words(words) * ({draw} if self.training else 1)"
-    old, name = "self.drop(self.words(words))", f"draws_{len(draw)}"
-    found = changed(tmp_path, monkeypatch, old=old, new=new, name=name)
+    old = "self.drop(self.words(words))"
+    found = changed(tmp_path, monkeypatch, old, new, name=f"draws_{len(draw)}")
     batch = random_batch(found, 4, seed=1)
 
     def loss(step):
@@ -133,7 +123,7 @@ def test_draws_of_every_kind_belong_to_the_step_or_to_nobody(draw, tmp_path, mon
 def test_scores_of_any_precision_are_read_in_single(tmp_path, monkeypatch):
     old = "self.tags(x), self.intents(x.mean(1))"
     new = ", ".join(f"{part}.double()" for part in old.split(", "))
-    found = changed(tmp_path, monkeypatch, old=old, new=new, name="wide_tagger").eval()
+    found = changed(tmp_path, monkeypatch, old, new, name="wide_tagger").eval()
     batch = random_batch(found, 6, seed=2)
     scores = found._heads(found.encode(batch))
     assert {x.dtype for x in (*scores, found.losses(batch))} == {torch.float32}

@@ -12,6 +12,8 @@ from trainables.models._own import factory
 from trainables.seeding import stream_seed
 
 CODE = """
+import random
+import numpy as np
 import torch
 from torch import nn
 
@@ -40,9 +42,15 @@ number = 3
 @pytest.fixture
 def built(tmp_path, monkeypatch):
     """In training mode, of seed 0."""
-    (tmp_path / "drawn_tagger.py").write_text(CODE)
-    monkeypatch.syspath_prepend(tmp_path)
-    return of_seed(0)
+    return changed(tmp_path, monkeypatch, "", "", name="drawn_tagger")
+
+
+def changed(place, patch, old, new, *, name):
+    """The tagger with other words, in a module of that name."""
+    assert old in CODE
+    (place / f"{name}.py").write_text(CODE.replace(old, new))
+    patch.syspath_prepend(place)
+    return of_seed(0, f"{name}:build")
 
 
 def of_seed(seed, factory="drawn_tagger:build"):
@@ -53,12 +61,9 @@ def of_seed(seed, factory="drawn_tagger:build"):
 
 @pytest.mark.parametrize("part", ["self.tags(x)", "self.intents(x.mean(1))"])
 def test_neither_score_may_be_drawn_in_eval_mode(part, tmp_path, monkeypatch):
-    name = f"random_{len(part)}"
-    drawn = CODE.replace(part, f"{part} + torch.rand(1)")
-    (tmp_path / f"{name}.py").write_text(drawn)
-    monkeypatch.syspath_prepend(tmp_path)
+    drawn = f"{part} + torch.rand(1)"
     with refused("deterministic in eval mode"):
-        of_seed(0, f"{name}:build")
+        changed(tmp_path, monkeypatch, part, drawn, name=f"random_{len(part)}")
 
 
 def losses(model, *step):
