@@ -47,16 +47,6 @@ def test_only_its_own_rows_count(size, bad):
     assert not bool(after[1].isfinite())
 
 
-def test_wrong_numbers_are_not_used(way, tmp_path, monkeypatch):
-    if way == "torch":
-        pytest.skip("nothing is compiled")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    source = tmp_path / "other.c"
-    source.write_text(gram._SOURCE.read_text().replace("2 * row", "row"))
-    monkeypatch.setattr(gram, "_SOURCE", source)
-    assert gram._native_norms.__wrapped__() is None
-
-
 class TestFixedRows:
     """What is kept of an activation gives the norms of its present numbers and grouping."""
 

@@ -152,34 +152,6 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"), [("#include <math.h>", "no C"), ("* -2.0f", "* -2.00001f")]
-)
-def test_a_function_that_cannot_be_had_or_is_wrong_is_not_used(
-    right, wrong, tmp_path, monkeypatch, fresh
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    source, text = tmp_path / "other.c", box_muller._SOURCE.read_text()
-    source.write_text(text.replace(right, wrong))
-    assert source.read_text() != text
-    monkeypatch.setattr(box_muller, "_SOURCE", source)
-    assert box_muller._native_normals() is None
-    assert torch.isfinite(GaussianSource(STREAM).fill_(torch.empty(10))).all()
-
-
-def test_no_compiler_is_needed(monkeypatch, fresh):
-    monkeypatch.setenv("PATH", "")
-    assert box_muller._native_normals() is None
-    assert torch.isfinite(GaussianSource(STREAM).fill_(torch.empty(10))).all()
-
-
-def test_a_library_that_others_could_have_written_is_not_loaded(tmp_path, monkeypatch, fresh):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "dp-nlu-sweep").mkdir()
-    (tmp_path / "dp-nlu-sweep").chmod(0o777)
-    assert box_muller._native_normals() is None
-
-
 def test_words_beyond_those_of_the_pairs_are_not_read():
     """More small radii than there are extra words: those are used again, never what follows."""
     half = 64
