@@ -37,3 +37,6 @@ def test_a_mechanism_reads_it(name):
     factor = catalogue.entry("schedules", name).factor
     noise = [built.noise_multiplier_at(epoch) for epoch in range(4)]
     assert noise == pytest.approx([2.0 * factor(epoch, tau=tau) for epoch in range(4)])
+    assert built.first(3).noise_decay == built.noise_decay[:3]
+    effective = [built.effective_noise_multiplier_at(epoch) for epoch in range(4)]
+    assert effective == pytest.approx([z / 2 for z in noise]), "2 C is the sensitivity"

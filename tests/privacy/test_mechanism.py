@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.refusals import refused
-from trainables.config import NoiseDecay, PrivacyConfig, TargetEpsilon, TrainingConfig, parse
+from trainables.config import PrivacyConfig, TargetEpsilon, TrainingConfig, parse
 from trainables.guarantee.mechanism import LEAST_GRAD_NORM, Mechanism
 from trainables.privacy.from_config import build, build_from, default_delta
 
@@ -31,26 +31,21 @@ def mechanism(engine="edp_sgd", *, num_records=2_560, batch=64, workers=8, epoch
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8, 64])
-def test_algorithm_1_shares_its_noise_out_as_a_variance(workers):
-    """Each worker adds C z / N to its own sum: together C z / sqrt(N), not C z. With micro-batches
-    of several records the sensitivity is 2 C: sigma_eff = z / (2 sqrt(N)).
+@pytest.mark.parametrize("calibration", ["paper", "central"])
+def test_workers_share_their_noise_out_as_a_variance(calibration, workers):
+    """Algorithm 1: each adds C z / N to its own sum, so together C z / sqrt(N), not C z. Central:
+    C z / sqrt(N), so C z whatever N. With micro-batches of several records the sensitivity is 2 C.
     """
-    built = mechanism(workers=workers, noise_multiplier=1.5, max_grad_norm=0.5)
-    assert built.noise_calibration == "paper"
+    z, clip = 1.5, 0.5
+    built = mechanism(
+        workers=workers, noise_multiplier=z, max_grad_norm=clip, noise_calibration=calibration
+    )
+    each = z / (workers if calibration == "paper" else math.sqrt(workers))
+    together = each * math.sqrt(workers)
     assert built.num_microbatches == workers
-    assert built.worker_noise_std_at(0) == pytest.approx(0.5 * 1.5 / workers)
-    together = math.sqrt(workers) * built.worker_noise_std_at(0)
-    assert built.noise_on_sum_at(0) * 0.5 == pytest.approx(together)
-    assert built.effective_noise_multiplier_at(0) == pytest.approx(1.5 / (2 * math.sqrt(workers)))
-
-
-@pytest.mark.parametrize("workers", [1, 2, 8])
-def test_central_noise_does_not_thin_out(workers):
-    """Each worker adds C z / sqrt(N): together C z, whatever N."""
-    built = mechanism(workers=workers, noise_calibration="central", noise_multiplier=1.5)
-    assert built.worker_noise_std_at(0) == pytest.approx(1.5 / math.sqrt(workers))
-    assert built.noise_on_sum_at(0) == 1.5
-    assert built.effective_noise_multiplier_at(0) == 0.75
+    assert built.worker_noise_std_at(0) == pytest.approx(clip * each)
+    assert built.noise_on_sum_at(0) == pytest.approx(together)
+    assert built.effective_noise_multiplier_at(0) == pytest.approx(together / 2)
 
 
 @pytest.mark.parametrize(
@@ -109,21 +104,6 @@ def test_alpha_without_normalisation_is_another_unit_of_clip_norm_and_noise():
     assert capped.effective_noise_multiplier_at(0) == pytest.approx(
         unit.effective_noise_multiplier_at(0)
     )
-
-
-@pytest.mark.parametrize(
-    ("kind", "factor"),
-    [("none", 1.0), ("linear", 1 / (1 + 0.3 * 4)), ("exponential", math.exp(-0.3 * 4))],
-)
-def test_noise_decays_by_the_epoch(kind, factor):
-    built = mechanism(
-        noise_multiplier=2.0, noise_decay=NoiseDecay(kind=kind, tau=0.0 if kind == "none" else 0.3)
-    )
-    assert built.noise_multiplier_at(0) == 2.0
-    assert built.noise_multiplier_at(4) == pytest.approx(2.0 * factor)
-    assert built.first(5).noise_decay == built.noise_decay[:5]
-    ratio = built.effective_noise_multiplier_at(4) / built.effective_noise_multiplier_at(0)
-    assert ratio == pytest.approx(factor)
 
 
 def test_engines_have_their_defaults():
