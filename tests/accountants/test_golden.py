@@ -76,16 +76,6 @@ def test_granting_the_coins_spends_delta_once(sigma, delta):
     assert gaussian_epsilon(math.sqrt(likely), delta) < least * (1 - 1e-4)
 
 
-def test_coarser_grids_err_upwards():
-    for sigma in (3.0, 1.0, 0.4):
-        figures = [
-            grid.epsilon_of((sampled(sigma),), delta=5e-4, points=points)
-            for points in (grid.FINE, grid.MEDIUM, grid.QUICK, grid.COARSE)
-        ]
-        assert figures == sorted(figures)
-        assert figures[-1] < 1.05 * figures[0]
-
-
 def test_figures_near_the_largest_exponent_stay_finite():
     """Epsilon around 709 to 745, where the library overflows: an upper bound, a few percent off."""
     for sigma in (0.168, 0.166, 0.164):

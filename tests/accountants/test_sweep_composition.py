@@ -62,19 +62,6 @@ def test_what_the_sums_lose_of_delta_counts_in_a_total_too():
     assert certify(million, delta=1e-9).accountant != "pld"
 
 
-def test_mixed_sampling_meets_in_replace_one():
-    """A shuffled trial has no add-or-remove guarantee, a Poisson trial has a replace-one one. The
-    shuffled distance must be taken once: doubled, the sum would be far larger.
-    """
-    quiet = shuffled(100.0, epochs=1)  # next to nothing: the Poisson trial is left
-    mixed = certify([poisson(), quiet], delta=_DELTA)
-    assert mixed.neighboring_relation == "replace_one"
-    assert mixed.epsilon == pytest.approx(6.997, abs=0.02)
-    silent = poisson(50.0, steps=1)
-    other = certify([silent, shuffled()], delta=_DELTA)
-    assert other.epsilon == pytest.approx(32.243, rel=1e-3)
-
-
 @pytest.mark.parametrize("effort", get_args(Effort))
 @pytest.mark.parametrize("only", ["gaussian", "rdp", "pld"])
 @pytest.mark.parametrize("what", [poisson(steps=200), poisson(2.0, steps=4, rate=0.95)])

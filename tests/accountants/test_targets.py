@@ -84,16 +84,6 @@ def test_the_noise_found_costs_the_target_or_a_little_less(built, target, accoun
     check(built, target, accountant)
 
 
-@pytest.mark.parametrize(("std", "target"), [(2.0, 1.0), (1.0, 4.0)])
-@pytest.mark.parametrize("accountant", [None, "gaussian", "rdp"])
-def test_a_histogram_with_shuffled_epochs_is_not_scaled(std, target, accountant):
-    """They cost 3.171 and 8.004 once: the search had scaled the histogram's noise too."""
-    built = mechanism(epochs=3, delta=1e-5)
-    built = replace(built, histogram_noise_multiplier=std)
-    with refused("the noised histogram alone costs"):
-        noise_for(built, target_epsilon=target, accountant=accountant)
-
-
 @pytest.mark.parametrize("shape", ["sampled", "allocated", "central"])
 def test_a_target_below_the_least_figure_of_an_accountant_is_refused(shape):
     """Its bound falls to 0 only where a distance between distributions is below delta: the noise
