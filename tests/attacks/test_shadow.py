@@ -23,14 +23,6 @@ def test_finds_members_of_a_model_it_never_saw():
     assert found.value == pytest.approx(best_possible, abs=0.03)
 
 
-def test_target_is_read_with_the_shadows_statistics():
-    """On the shadow itself, fitted probabilities average to the share of members, one half."""
-    member = np.arange(400) % 2 == 0
-    teacher = signals(member, 1.0, seed=8)
-    log_odds = shadow.fit(teacher.features, member)(teacher.features)
-    assert (1 / (1 + np.exp(-log_odds))).mean() == pytest.approx(0.5, abs=2e-3)
-
-
 def test_probabilities_of_0_and_1_are_no_trouble():
     features = np.zeros((4, 8))
     features[:2, 0] = 1.0

@@ -46,12 +46,7 @@ def test_the_card_is_json_and_keeps_every_figure():
     made = json.loads(json.dumps(card(mechanism).to_dict(), allow_nan=False))
     assert read(made, where="a test") == card(mechanism)
     assert made["epsilon"] == pytest.approx(581.0, rel=1e-4)
-    for name in (
-        *("epsilon_paper", "epsilon_rdp", "epsilon_replace_one", "delta", "accountant"),
-        *("neighboring_relation", "noise_multiplier", "unit", "sensitivity", "unaccounted"),
-    ):
-        assert name in made
-    assert len(made["effective_noise_multiplier"]) == mechanism.epochs
+    assert made.items() >= account(mechanism).to_dict().items()
     assert made["curator_only"] == list(curator_only())
     assert made["datasets"] == {"training": {"name": "atis"}}
 
@@ -98,22 +93,17 @@ def test_an_infinite_epsilon_comes_with_its_reasons():
     assert "differentially private for" not in page
 
 
-def test_the_stated_epsilon_is_never_rounded_down():
-    for z in (0.3, 0.77, 1.0, 3.1):
-        mechanism = build(noise_multiplier=z)
-        summary = account(mechanism)
-        stated = float(card(mechanism).guarantee.split("(")[1].split(",")[0])
-        assert summary.epsilon <= stated <= summary.epsilon * 1.002
-
-
-@pytest.mark.parametrize("n", [30_000, 70_000, 12_347])
-def test_the_stated_delta_is_never_rounded_down(n):
+@pytest.mark.parametrize(("n", "z"), [(30_000, 0.3), (70_000, 0.77), (12_347, 3.1)])
+def test_the_stated_figures_are_never_rounded_down(n, z):
     delta = 1 / (10 * n)  # the default, whose digits do not end
-    found = card(build(delta=delta))
-    stated = float(found.guarantee.split(", ")[1].split(")")[0])
+    mechanism = build(delta=delta, noise_multiplier=z)
+    found = card(mechanism)
+    epsilon, stated = found.guarantee.partition("(")[2].partition(")")[0].split(", ")
     (row,) = (line for line in to_markdown(found).splitlines() if line.startswith("| delta |"))
-    for shown in (stated, float(row.split("|")[2])):
-        assert delta <= shown <= delta * (1 + 1e-5)
+    for shown in (stated, row.split("|")[2]):
+        assert delta <= float(shown) <= delta * (1 + 1e-5)
+    least = account(mechanism).epsilon
+    assert least <= float(epsilon) <= least * 1.002
 
 
 def test_the_sweep_around_the_trial():

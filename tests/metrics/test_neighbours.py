@@ -28,12 +28,6 @@ def test_text_elsewhere_is_neither():
     assert [*found.values()] == [0.0, 0.0]
 
 
-def test_exchanging_the_sides_exchanges_the_figures():
-    one, other = rows([1, 0, 0], seed=0, number=50), rows([1, 0.1, 0], seed=1, number=80)
-    there, back = neighbours(one, other), neighbours(other, one)
-    assert [*there.values()] == [*back.values()][::-1]
-
-
 def test_repeated_rows_are_inside_their_own_ball_of_radius_zero():
     same = np.ones((10, 3))
     assert [*neighbours(same, same).values()] == [1.0, 1.0]
