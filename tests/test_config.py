@@ -129,83 +129,64 @@ def test_sizes_of_a_loaded_encoder_are_its_own():
     assert "hidden_size" not in parse({"model": loaded}).model_dump()["model"]
 
 
+def some(fixed=None, **choices):
+    """Fields with these values, and any of the others with one of its values, or a strategy."""
+    options = {
+        n: c if isinstance(c, st.SearchStrategy) else st.sampled_from(c) for n, c in choices.items()
+    }
+    kept = {n: st.just(v) for n, v in (fixed or {}).items()}
+    return st.fixed_dictionaries(kept, optional=options)
+
+
+EITHER = [False, True]
 MODELS = st.one_of(
-    st.fixed_dictionaries(
-        {"name": st.just("clc")},
-        optional={
-            "word_vectors": st.sampled_from(["hashed", "glove"]),
-            "word_dim": st.sampled_from([50, 51]),
-            "word_buckets": st.sampled_from([8_192, 100]),
-            "freeze_embeddings": st.booleans(),
-            "hidden_size": st.sampled_from([384, 16]),
-        },
+    some(
+        {"name": "clc"},
+        word_vectors=["hashed", "glove"],
+        word_dim=[50, 51],
+        word_buckets=[8_192, 100],
+        freeze_embeddings=EITHER,
+        hidden_size=[384, 16],
     ),
-    st.fixed_dictionaries(
-        {"name": st.just("bert")},
-        optional={"num_layers": st.sampled_from([4, 2]), "hidden_size": st.sampled_from([312, 24])},
-    ),
+    some({"name": "bert"}, num_layers=[4, 2], hidden_size=[312, 24]),
     st.just({"name": "bert", "encoder": "minilm"}),
 )
-CONFIGS = st.fixed_dictionaries(
-    {},
-    optional={
-        "model": MODELS,
-        "data": st.fixed_dictionaries(
-            {"name": st.sampled_from(["atis", "health"])},
-            optional={"split": st.sampled_from(["paper", "bernoulli"])},
-        ),
-        "training": st.fixed_dictionaries(
-            {},
-            optional={
-                "epochs": st.sampled_from([30, 2]),
-                "physical_batch_size": st.sampled_from([None, 4]),
-                "seed": st.integers(0, 1),
-            },
-        ),
-    },
+CONFIGS = some(
+    model=MODELS,
+    data=some(name=["atis", "health"], split=["paper", "bernoulli"]),
+    training=some(epochs=[30, 2], physical_batch_size=[None, 4], seed=[0, 1]),
 )
-
-
 _DRAWN = {
-    "sampling": st.sampled_from([None, "shuffle", "poisson"]),
-    "delta": st.sampled_from([None, 1e-6]),
-    "reproducible_noise": st.booleans(),
-    "max_records_per_group": st.sampled_from([1, 3]),
+    "sampling": [None, "shuffle", "poisson"],
+    "delta": [None, 1e-6],
+    "reproducible_noise": EITHER,
+    "max_records_per_group": [1, 3],
 }
 _NOISE = {
-    "noise_multiplier": st.sampled_from([1.0, 2.0]),
-    "noise_decay": st.sampled_from([{"kind": "none"}, {"kind": "linear", "tau": 0.1}]),
-    "group_scale": st.sampled_from(
-        ["none", "public", {"name": "first_step", "normalise": "none", "cap": 0.5}]
-    ),
-    "max_grad_norm": st.sampled_from([1.0, 0.1]),
+    "noise_multiplier": [1.0, 2.0],
+    "noise_decay": [{"kind": "none"}, {"kind": "linear", "tau": 0.1}],
+    "group_scale": ["none", "public", {"name": "first_step", "normalise": "none", "cap": 0.5}],
+    "max_grad_norm": [1.0, 0.1],
 }
 RELEASES = st.one_of(
-    st.fixed_dictionaries(
-        {"engine": st.just("sgd"), "privacy": st.fixed_dictionaries({}, optional=_DRAWN)}
-    ),
-    st.fixed_dictionaries(
-        {
-            "engine": st.sampled_from(["edp_sgd", "dp_sgd"]),
-            "privacy": st.fixed_dictionaries({}, optional={**_DRAWN, **_NOISE}),
-        }
-    ),
+    some({"engine": "sgd"}, privacy=some(**_DRAWN)),
+    *(some({"engine": name}, privacy=some(**_DRAWN, **_NOISE)) for name in ("edp_sgd", "dp_sgd")),
 )
 METHODS = st.one_of(
     st.just({"method": "one_stage"}),
     st.just({}),
-    st.fixed_dictionaries(
-        {"method": st.just("two_stage"), "parse_epochs": st.sampled_from([2, 3])},
-        optional={"parser_epochs": st.sampled_from([64, 2]), "shuffle_pairs": st.booleans()},
+    *(
+        some(
+            {"method": "two_stage", "parse_epochs": n}, parser_epochs=[64, 2], shuffle_pairs=EITHER
+        )
+        for n in (2, 3)
     ),
-    st.fixed_dictionaries(
-        {"method": st.just("one_and_a_half_stage")},
-        optional={
-            "prompt": st.sampled_from(["domain", "function_types"]),
-            "histogram": st.sampled_from(["dp", "public"]),
-            "histogram_noise_multiplier": st.sampled_from([20.0, 5.0]),
-            "parser_epochs": st.sampled_from([64, 2]),
-        },
+    some(
+        {"method": "one_and_a_half_stage"},
+        prompt=["domain", "function_types"],
+        histogram=["dp", "public"],
+        histogram_noise_multiplier=[20.0, 5.0],
+        parser_epochs=[64, 2],
     ),
 )
 

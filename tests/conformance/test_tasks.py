@@ -3,11 +3,10 @@
 import pytest
 
 from tests.refusals import refused
+from tests.trials import run_alone
 from trainables import catalogue, figures, goals
 from trainables.config import parse
-from trainables.system.communication import Alone
 from trainables.tasks import Task
-from trainables.trial import run as run_trial
 
 _NAMES = catalogue.names("tasks")
 
@@ -110,14 +109,6 @@ def test_a_new_task_is_found_typed_and_run(drop_in, tmp_path):
     made = parse({"task": "counting", "engine": "idle"})
     assert not made.generates
     assert "synthesis" not in made.model_dump()
-    result = run_trial(
-        made,
-        folder=tmp_path,
-        comm=Alone(),
-        report=lambda epoch: True,
-        data_dir=tmp_path,
-        cache_dir=tmp_path,
-    )
-    assert result.metrics == {"num_utterances": 3.0}
+    assert run_alone(made, tmp_path).metrics == {"num_utterances": 3.0}
     with refused("task to be one of counting, nlu, synthesis"):
         parse({"task": "sum"})

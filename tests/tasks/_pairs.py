@@ -3,12 +3,12 @@
 from search_spaces.expansion import own_fields
 from search_spaces.paths import set_all
 from tests.lines import write_lines
+from tests.trials import run_alone
 from trainables.config import parse
 from trainables.models.parser import ParserSizes
 from trainables.system.communication import Alone
 from trainables.tasks._synthesis_setup import prepare
 from trainables.tasks.parsing import ParserSettings
-from trainables.trial import run
 
 # Half a minute on 2,000 pairs.
 SMALL = ParserSettings(
@@ -89,12 +89,5 @@ def prepared(config, data_dir, *, folder=None):
     return prepare(config, comm=Alone(), folder=folder, **where)
 
 
-def run_trial(config, folder, *, report=lambda epoch: True):
-    return run(
-        config,
-        folder=folder / "trial",
-        comm=Alone(),
-        report=report,
-        data_dir=folder,
-        cache_dir=folder / "cache",
-    )
+def run_trial(config, folder, **others):
+    return run_alone(config, folder / "trial", data=folder, **others)

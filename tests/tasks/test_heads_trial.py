@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.fixed_keys import fixed_keys
+from tests.trials import run_alone
 from trainables import evidence
 from trainables.config import parse
 from trainables.data.split import Split
@@ -17,7 +18,6 @@ from trainables.models._files import ENCODER, files_digest
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
 from trainables.tasks import _setup
-from trainables.trial import run
 
 FIELDS = {
     "engine": "dp_sgd",
@@ -43,15 +43,8 @@ FIELDS = {
 PRIOR = {"engine": "untrained", **{name: FIELDS[name] for name in ("data", "model")}}
 
 
-def trial(folder, cache, fields=FIELDS, report=lambda _: True):
-    return run(
-        parse(fields),
-        folder=folder,
-        comm=Alone(),
-        report=report,
-        data_dir=folder,
-        cache_dir=cache,
-    )
+def trial(folder, cache, fields=FIELDS):
+    return run_alone(parse(fields), folder, cache=cache)
 
 
 @pytest.fixture(scope="module")

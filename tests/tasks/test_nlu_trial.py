@@ -11,7 +11,7 @@ import pytest
 from tests.fixed_keys import fixed_keys
 from tests.lines import read_lines, write_lines
 from tests.refusals import refused
-from trainables import trial
+from tests.trials import run_alone
 from trainables.attacks import _panel
 from trainables.config import parse
 from trainables.figures import is_public, registry
@@ -64,15 +64,7 @@ def run(place, folder, chosen, *, stop_after=None, comm=None):
         reports.append(epoch)
         return epoch.epochs_done != stop_after
 
-    result = trial.run(
-        chosen,
-        folder=folder,
-        comm=comm or Alone(),
-        report=report,
-        data_dir=place,
-        cache_dir=place / "cache",
-    )
-    return result, reports
+    return run_alone(chosen, folder, data=place, report=report, comm=comm), reports
 
 
 def figures(result):

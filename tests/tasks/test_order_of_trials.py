@@ -3,9 +3,8 @@
 import pytest
 
 from tests.tasks._pairs import tiny, write_pairs
-from trainables import trial
+from tests.trials import run_alone
 from trainables.config import parse
-from trainables.system.communication import Alone
 
 _CLC = {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6, "hidden_size": 12}
 _BERT = {"name": "bert", "num_layers": 1, "hidden_size": 24, "num_heads": 2, "word_buckets": 64}
@@ -45,14 +44,7 @@ def _run(order, place):
     pairs = write_pairs(place)
     for number in order:
         folder = place / str(number)
-        result = trial.run(
-            _config(number, pairs),
-            folder=folder,
-            comm=Alone(),
-            report=lambda _: True,
-            data_dir=place,
-            cache_dir=place / "cache",
-        )
+        result = run_alone(_config(number, pairs), folder, data=place)
         metrics = {n: v for n, v in result.metrics.items() if not n.startswith("seconds_")}
         drawn = folder / "synthetic.jsonl"
         metrics["drawn"] = drawn.read_text() if drawn.is_file() else ""

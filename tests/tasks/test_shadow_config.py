@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.trials import run_alone
 from trainables import attacks, catalogue
 from trainables.config import parse
 from trainables.data.corpus import open_corpus
@@ -13,7 +14,6 @@ from trainables.encoders.about import ABOUT, about_of
 from trainables.system.communication import Alone
 from trainables.tasks import _shadow
 from trainables.tasks._shadow import available_corpora, config_for
-from trainables.trial import run
 
 _HEALTH = {"name": "health", "split": "bernoulli"}
 
@@ -78,14 +78,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     learnt = about_of(str(place)).corpora
     assert config_for(config, data_dir=tmp_path).data.name in learnt
     assert set(available_corpora(tmp_path)) <= {config.data.name, *learnt}
-    result = run(
-        config,
-        folder=tmp_path,
-        comm=Alone(),
-        report=lambda _: True,
-        data_dir=tmp_path,
-        cache_dir=tmp_path / "cache",
-    )
+    result = run_alone(config, tmp_path)
     assert result.metrics["mia_shadow_auc"] is not None
 
 

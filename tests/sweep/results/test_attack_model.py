@@ -6,12 +6,12 @@ from tests.fixed_keys import fixed_keys
 from tests.lines import write_lines
 from tests.refusals import refused
 from tests.sweep.results.test_leakage import space_in
-from trainables import saved, trial
+from tests.trials import run_alone
+from trainables import saved
 from trainables.attacks import _panel, read_signals
 from trainables.config import parse
 from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidData
-from trainables.system.communication import Alone
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +23,7 @@ def trained(tmp_path_factory):
     evaluation = {"attacks": ["loss_threshold"]}
     config = parse({**base, "engine": "sgd", "training": by_heart, "evaluation": evaluation})
     with fixed_keys():
-        trial.run(
-            config,
-            folder=place / "trial",
-            comm=Alone(),
-            report=lambda _: True,
-            data_dir=place,
-            cache_dir=place / "cache",
-        )
+        run_alone(config, place / "trial", data=place)
     corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
     signals = read_signals(place / "trial" / "signals.npz")
     for name, side in (
