@@ -1,18 +1,16 @@
 """Keys of texts: functions of the text alone, different for different texts."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models._builds import build_model
+from tests.models._builds import SCHEMA, build_model
 from tests.models._texts import PROMPTS, TEXTS, Letters, small_lm
 from trainables.data.batches import Loader, text_keys, token_numbers
 from trainables.data.texts import EncodedTexts
+from trainables.saved import columns_of, unlabelled
 
-Texts = list[list[str]]
 texts = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=9)
 
 
@@ -29,19 +27,6 @@ def test_a_key_is_of_its_own_text(of):
     assert len(set(keys(of))) == len({tuple(text) for text in of})
 
 
-def corpus(of):
-    """Its distinct tokens in the order in which they are met, as a corpus has them."""
-    types = list(dict.fromkeys(token for text in of for token in text))
-    tokens = [types.index(token) for text in of for token in text]
-    return SimpleNamespace(
-        offsets=np.cumsum([0, *map(len, of)]),
-        tokens=np.array(tokens, dtype=np.int32),
-        types=types,
-        tags=np.zeros(len(tokens), dtype=np.int16),
-        intents=np.zeros(len(of), dtype=np.int16),
-    )
-
-
 @given(texts, st.lists(st.sampled_from("abcxyz"), min_size=1, max_size=4))
 @settings(max_examples=15, deadline=None)
 def test_a_record_more_changes_no_other_records_dropout(of, more):
@@ -50,7 +35,8 @@ def test_a_record_more_changes_no_other_records_dropout(of, more):
     model.begin_step(0, 1)
     found = []
     for shift, records in ((0, of), (1, [more, *of])):
-        loader = Loader(corpus(records), model.feature_table(corpus(records).types))
+        corpus = columns_of([unlabelled(text) for text in records], schema=SCHEMA)
+        loader = Loader(corpus, model.feature_table(corpus.types))
         found.append(model.losses(loader.batch(np.arange(len(of)) + shift)).detach())
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)
 

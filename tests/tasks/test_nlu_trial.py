@@ -14,7 +14,7 @@ from tests.refusals import refused
 from tests.trials import run_alone
 from trainables.attacks import _panel
 from trainables.config import parse
-from trainables.figures import is_public, registry
+from trainables.figures import registry
 from trainables.system.communication import Alone
 from trainables.tasks._setup import Setup as TrialSetup
 
@@ -254,9 +254,3 @@ def test_every_figure_that_a_trial_writes_is_registered(done):
     result, reports = done["edp_sgd"]
     written = {*result.metrics, *(name for report in reports for name in report.metrics)}
     assert written - registry().keys() == set()
-
-
-def test_figures_from_private_records_without_noise_are_marked():
-    marked = ("train_loss", "clip_fraction", "gradient_norm", "mia_shadow_auc", "signals")
-    assert all(not is_public(name) for name in marked)
-    assert all(is_public(name) for name in ("ser", "epsilon", "seconds_train"))

@@ -1,21 +1,14 @@
-"""Optimisers and trained parts are searched as any axis, and run together."""
+"""Optimisers, trained parts and steps in pieces run together."""
 
 import math
 
 import pytest
 
-from search_spaces import space as spaces
-from search_spaces.expansion import expand
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables.config import parse
 from trainables.system import checkpoint
 
 __all__ = ["place"]
-
-AXES = {
-    "training.optimizer": ["adam", "momentum"],
-    "model.trained": ["all", "biases"],
-}
 
 
 def base():
@@ -28,14 +21,6 @@ def base():
     fields["training"].pop("epochs")
     fields["privacy"] |= {"noise_multiplier": 2.0, "reproducible_noise": False}
     return fields
-
-
-def test_a_small_space_searches_them():
-    space = spaces.parse({"name": "s", "base": base(), "axes": AXES})
-    points = expand(space).points
-    assert len({point.config.id for point in points}) == 4
-    named = {tuple(point.values.values()) for point in points}
-    assert ("momentum", "biases") in named
 
 
 def chosen_values(**training):

@@ -270,16 +270,6 @@ def test_configs_that_are_none(changes, match, tmp_path):
         tiny(tmp_path, **changes)
 
 
-def test_prompts_need_domains(place, tmp_path):
-    for file in place.iterdir():
-        rows = read_lines(file)
-        for row in rows:
-            del row["domain"]
-        write_lines(file, rows)
-    with refused(r"expected data with domains for synthesis\.prompt"):
-        run_trial(tiny(place, **METHODS["domains"]), tmp_path)
-
-
 # ----- the split
 
 
