@@ -198,35 +198,30 @@ def parse(document: dict[str, Any]) -> SearchSpace:
     return validated(SearchSpace.model_validate, document)
 
 
-def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> SearchSpace:
-    """The space in a file, or the shipped one of that name, with `overrides` by dotted path.
+def read(
+    source: str | Path | dict[str, Any], *, overrides: dict[str, Any] | None = None
+) -> SearchSpace:
+    """The space in a file, the shipped one of that name or that of a document, whose `base` is a
+    mapping, with `overrides` by dotted path.
 
-    Raises: InvalidInput for a file that is missing or no YAML, or for its first problem.
+    Raises: InvalidInput for a file that is missing or no YAML, for its first problem, and for what
+        a sweep's files cannot hold, such as text with NUL.
     """
+    changes = overrides or {}
+    try:
+        require_storable(source if isinstance(source, dict) else {})
+        require_storable(changes)
+    except DocumentProblem as problem:
+        raise InvalidInput(str(problem)) from None
+    if isinstance(source, dict):
+        document = {"base": source} if is_bare_config(source) else source
+        return parse(_with_overrides({"name": "sweep", **document}, changes))
     path = locate(source)
     document = document_in(path)
-    found = parse(_with_overrides(document, overrides or {}))
+    found = parse(_with_overrides(document, changes))
     if not document.keys() & {"base", "axes", "variants"}:  # as in a truncated file
         raise InvalidInput(f"expected base, axes or variants in the space {path}, got none of them")
     return found
-
-
-def from_source(
-    source: str | Path | dict[str, Any], *, overrides: dict[str, Any] | None = None
-) -> SearchSpace:
-    """As `read`, and also from the document itself, whose `base` must then be a mapping.
-
-    Raises: InvalidInput also for what a sweep's files cannot hold, such as text with NUL.
-    """
-    try:
-        require_storable(source if isinstance(source, dict) else {})
-        require_storable(overrides or {})
-    except DocumentProblem as problem:
-        raise InvalidInput(str(problem)) from None
-    if not isinstance(source, dict):
-        return read(source, overrides=overrides)
-    document = {"base": source} if is_bare_config(source) else source
-    return parse(_with_overrides({"name": "sweep", **document}, overrides or {}))
 
 
 def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:

@@ -60,10 +60,10 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    places = [name for names in _GROUPS.values() for name in names]
+    group_of = {name: group for group, names in _GROUPS.items() for name in names}
     files = [each.name for each in pkgutil.iter_modules(commands.__path__) if each.name[0] != "_"]
-    for name in sorted(files, key=lambda name: places.index(name) if name in places else 99):
-        group = next((words for words, names in _GROUPS.items() if name in names), "Commands")
+    for name in sorted(files, key=[*group_of, *files].index):
+        group = group_of.get(name, "Commands")
         command = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=group)

@@ -51,7 +51,7 @@ def read(
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
     phases.enter(phases.PLANNING)
-    space = spaces.from_source(source, overrides=overrides)
+    space = spaces.read(source, overrides=overrides)
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
     return space if name is None else spaces.rename(space, name)

@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from search_spaces.expansion import at_ends
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
@@ -49,7 +47,7 @@ class SelectionPrice:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures for JSON and the card, those of the claim beside the others."""
-        figures: dict[str, Any] = _PRICE.dump_python(self, exclude=_BESIDE)
+        figures = {name: each for name, each in vars(self).items() if name not in _BESIDE}
         return figures | asdict(self.claim)
 
     def sentence(self) -> str:
@@ -65,7 +63,6 @@ class SelectionPrice:
         )
 
 
-_PRICE = TypeAdapter(SelectionPrice)
 _OFF = 1.01  # times a target: what two versions of an accountant may differ by
 _BESIDE = {"claim", "release", "configurations"}
 

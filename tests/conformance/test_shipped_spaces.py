@@ -117,7 +117,7 @@ def says_more(name):
 
 def small_space(name):
     document = with_one_point(name)
-    return spaces.from_source(document, overrides=small(document))
+    return spaces.read(document, overrides=small(document))
 
 
 def joined(name, several):

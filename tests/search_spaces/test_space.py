@@ -88,5 +88,5 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
 def test_a_document_from_python_holds_what_a_file_can(document, overrides, words):
     """Its sweep could not be read again."""
     with refused(words) as problem:
-        spaces.from_source(document, overrides=overrides)
+        spaces.read(document, overrides=overrides)
     assert str(problem.value).isprintable()
