@@ -37,21 +37,17 @@ def test_the_shelf_has_the_papers_corpora():
     assert {"smcalflow", "treedst"} <= set(catalogue.names("datasets", kind="pairs"))
 
 
-def test_it_states_its_kind_and_whether_it_is_public(name, entry):
+def test_the_contract(name, entry):
     kind = catalogue.kind_of("datasets", name)
     assert kind in {task.datasets for task in ENTRIES.values()}
     assert isinstance(entry.PUBLIC, bool)
-
-
-def test_it_yields_the_records_of_its_kind(name, entry):
-    yields = inspect.signature(entry.read).return_annotation
-    assert RECORDS[catalogue.kind_of("datasets", name)].__name__ in str(yields)
-
-
-def test_its_place_is_inside_the_data_directory(entry):
+    assert RECORDS[kind].__name__ in str(inspect.signature(entry.read).return_annotation)
     place = Path(entry.default_path())
     assert not place.is_absolute()
     assert ".." not in place.parts
+    size = entry.pool_size(data_config(name=name))
+    assert size is None or size > 0
+    assert (entry.__doc__ or "").split("\n")[0].strip().endswith((".", ":"))
 
 
 def test_missing_data_is_refused_by_its_place(name, entry, tmp_path):
@@ -64,15 +60,6 @@ def test_missing_data_is_refused_by_its_place(name, entry, tmp_path):
     for attempt in (entry.files, lambda *a, **k: list(entry.read(*a, **k))):
         with refused("nothing here", InvalidData):
             attempt(nowhere, config=config)
-
-
-def test_its_size_is_known_or_not(name, entry):
-    size = entry.pool_size(data_config(name=name))
-    assert size is None or size > 0
-
-
-def test_its_name_is_described_in_one_line(entry):
-    assert (entry.__doc__ or "").split("\n")[0].strip().endswith((".", ":"))
 
 
 COLOURS = '''"""Made corpus: lamps and colours."""

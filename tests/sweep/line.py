@@ -25,8 +25,7 @@ class Line:
 
     def facts(self, *words):
         """What it prints for programs."""
-        found = json.loads(self.says(*words, "--json"))
-        return found
+        return json.loads(self.says(*words, "--json"))
 
     def document(self, command, *words):
         """Them without their key `schema`, as their schema says."""

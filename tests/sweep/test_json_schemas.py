@@ -81,9 +81,3 @@ def test_a_field_that_is_missing_new_or_of_another_type_is_found():
         assert problems(schema, right | wrong), wrong
     del right["path"]
     assert problems(schema, right)
-
-
-def test_infinity_is_a_number():
-    found = {"exported": [], "epsilons": ["inf", None, 1.0], "chosen_by": None}
-    assert problems(_schemas.schema("export"), found) == []
-    assert problems(_schemas.schema("export"), found | {"epsilons": ["much"]})

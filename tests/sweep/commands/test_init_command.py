@@ -96,12 +96,9 @@ def test_the_heads_are_those_of_the_shipped_space(place, line):
     assert planned["mine/space.yaml", "sgd"]["training"]["gradient_clip_norm"] == 1
     for mine, shipped in (("heads", "heads, no privacy"), ("dp-heads", "heads")):
         one, other = planned["mine/space.yaml", mine], planned["epsilon_8", shipped]
-        assert one["model"] == other["model"]
-        assert one["training"] == {
-            **other["training"],
-            "expected_batch_size": one["training"]["expected_batch_size"],
-            "seed": one["training"]["seed"],
-        }
+        for each in (one, other):
+            del each["training"]["expected_batch_size"], each["training"]["seed"]
+        assert [one["model"], one["training"]] == [other["model"], other["training"]]
         for field in ("max_grad_norm", "sampling"):
             assert one["privacy"].get(field) == other["privacy"].get(field)
 
