@@ -7,6 +7,7 @@ import pytest
 from sweep.runtime import runner
 from tests.sweep.line import Line
 from tests.sweep.sweeps import TOY
+from trainables.documents import format_yaml
 
 
 @pytest.fixture
@@ -28,3 +29,16 @@ def toy_trials(monkeypatch):
     """Trials of a few milliseconds in the place of real ones."""
     for name in ("start", "resume"):
         monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
+
+
+@pytest.fixture
+def pretraining(tmp_path):
+    """The file of a pretraining of a tiny encoder on little text."""
+    from tests.encoders import family_folders  # which loads PyTorch
+
+    family_folders.write(tmp_path / "bert", "bert")
+    file = tmp_path / "tiny.yaml"
+    corpus = {"name": "video", "num_utterances": 1_000, "max_records": 200}
+    fields = {"name": "tiny", "corpora": [corpus], "epochs": 1}
+    file.write_text(format_yaml(fields | {"encoder": {"encoder": str(tmp_path / "bert")}}))
+    return file

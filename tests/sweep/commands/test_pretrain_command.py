@@ -1,18 +1,8 @@
 """`sweep pretrain`: the folder that it writes, what it refuses, how it goes on."""
 
-import pytest
-
 from sweep import cli
-from tests.encoders import family_folders
-from trainables.documents import format_yaml
 from trainables.encoders.about import about_of
 from trainables.pretraining import loop
-
-_FIELDS = {
-    "name": "tiny",
-    "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
-    "epochs": 1,
-}
 
 
 class Reports:
@@ -31,27 +21,19 @@ class Reports:
             raise OSError("stopped")
 
 
-@pytest.fixture
-def file(place, tmp_path):
-    family_folders.write(tmp_path / "bert", "bert")
-    file = tmp_path / "tiny.yaml"
-    file.write_text(format_yaml(_FIELDS | {"encoder": {"encoder": str(tmp_path / "bert")}}))
-    return file
-
-
-def test_the_folder_and_its_card(file, tmp_path, line):
-    document = line.document("pretrain", file)
-    place = tmp_path / "home" / "encoders" / "tiny"
+def test_the_folder_and_its_card(pretraining, place, line):
+    document = line.document("pretrain", pretraining)
+    place = place / "home" / "encoders" / "tiny"
     assert document["folder"] == str(place)
     assert about_of(str(place)).card == document["card"]
     assert not any(each.name.startswith(".") for each in place.iterdir())
-    assert "expected --to to name a new folder" in line.refused("pretrain", file)
+    assert "expected --to to name a new folder" in line.refused("pretrain", pretraining)
 
 
-def test_it_goes_on_with_the_same_settings_alone(file, tmp_path, line, monkeypatch):
-    to, train = tmp_path / "encoder", loop._train
+def test_it_goes_on_with_the_same_settings_alone(pretraining, place, line, monkeypatch):
+    to, train = place / "encoder", loop._train
     begun, later = Reports(train, stops=True), Reports(train)
-    command = ["pretrain", str(file), "--to", str(to), "--set", "batch_size=2"]
+    command = ["pretrain", str(pretraining), "--to", str(to), "--set", "batch_size=2"]
     with monkeypatch.context() as patched:
         patched.setattr(loop, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
         patched.setattr(loop, "_train", begun)

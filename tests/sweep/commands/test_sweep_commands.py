@@ -144,3 +144,10 @@ def test_to_delete_a_sweep_that_mlflow_never_had_makes_no_store(home, monkeypatc
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
     assert cli.run(["delete", "one", "--yes"]) == 0
     assert not list(home.glob("mlflow*"))
+
+
+def test_a_label_with_brackets_is_no_markup(capsys):
+    _output.say_table(("label", "records"), [("[/city]", "1"), ("[red]", "2")], right=True)
+    printed = capsys.readouterr().out
+    assert "[/city]" in printed
+    assert "[red]" in printed

@@ -1,13 +1,8 @@
 """`sweep fields`: the listed fields are the accepted ones."""
 
 from sweep.planning.fields import config_fields, fields_below
+from sweep.store.plans import flat
 from trainables.config import parse
-
-
-def leaves(fields, path=""):
-    if not isinstance(fields, dict) or not fields:
-        return [path]
-    return [leaf for k, v in fields.items() for leaf in leaves(v, f"{path}.{k}".lstrip("."))]
 
 
 def test_every_field_of_a_dumped_config_is_listed():
@@ -23,7 +18,7 @@ def test_every_field_of_a_dumped_config_is_listed():
         {"model": {"name": "bert"}},
     ):
         config = parse(fields)
-        for path in leaves(config.model_dump(mode="json")):
+        for path in flat(config.model_dump(mode="json")):
             # A section that a config leaves out is listed by its fields.
             assert path in listed or any(row.startswith(f"{path}.") for row in listed), path
 

@@ -6,33 +6,18 @@ import pytest
 import torch
 
 from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
-from tests.encoders import family_folders
 from tests.refusals import refused
-from trainables.documents import format_yaml
 
 _BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-_FIELDS = {
-    "name": "tiny",
-    "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
-    "epochs": 1,
-}
-
-
-@pytest.fixture
-def file(tmp_path):
-    family_folders.write(tmp_path / "bert", "bert")
-    file = tmp_path / "tiny.yaml"
-    file.write_text(format_yaml(_FIELDS | {"encoder": {"encoder": str(tmp_path / "bert")}}))
-    return file
 
 
 def never(progress):
     raise AssertionError("a step was trained")
 
 
-def test_changes_by_path_change_that_field_alone(file):
-    plain = read_pretraining(file, {})
-    changed = read_pretraining(file, {"encoder.dropout": 0.2, "seed": 4})
+def test_changes_by_path_change_that_field_alone(pretraining):
+    plain = read_pretraining(pretraining, {})
+    changed = read_pretraining(pretraining, {"encoder.dropout": 0.2, "seed": 4})
     dump = plain.model_dump(mode="json")
     dump["encoder"]["dropout"], dump["seed"] = 0.2, 4
     assert changed.model_dump(mode="json") == dump
@@ -62,22 +47,22 @@ def test_bf16_is_chosen_where_the_processor_has_it(monkeypatch):
 
 @pytest.mark.parametrize("others", [False, True])
 def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
-    file, settings, tmp_path, others
+    pretraining, settings, tmp_path, others
 ):
     place = tmp_path / "encoder"
     if others:
         place.mkdir()
         (place / "mine.txt").write_text("kept")
-    config = read_pretraining(file, {"vocabulary": 100_000})
+    config = read_pretraining(pretraining, {"vocabulary": 100_000})
     with refused("vocabulary"):
         run_pretraining(config, place, settings, bits=16, report=never)
     assert place.exists() is others
     assert not others or [path.name for path in place.iterdir()] == ["mine.txt"]
 
 
-def test_settings_without_a_trained_step_are_no_work_and_are_replaced(file, tmp_path):
+def test_settings_without_a_trained_step_are_no_work_and_are_replaced(pretraining, tmp_path):
     work = tmp_path / "encoder" / ".pretraining"
-    one, other = (read_pretraining(file, {"seed": seed}) for seed in (1, 2))
+    one, other = (read_pretraining(pretraining, {"seed": seed}) for seed in (1, 2))
     _begin(one, work)
     (work / "leftover").write_text("of a refused one")
     _begin(other, work)
