@@ -17,23 +17,20 @@ STATUSES = ("planned", "running", "done", "stopped", "failed", "refused")
 
 @dataclass(frozen=True, kw_only=True)
 class LiveMetric:
-    """One gauge. `source` is its figure's name in a trial's epochs or results; "" for counts.
-    Figures that no epsilon covers have the prefix `curator_`.
-    """
+    """One gauge. Those of figures that no epsilon covers have the prefix `curator_`."""
 
     name: str
     help: str
-    source: str = ""
     labels: tuple[str, ...] = TRIAL_LABELS
 
 
 @cache
 def metrics() -> Mapping[str, LiveMetric]:
-    """Every gauge by its source: figures by epoch, and final figures."""
+    """Every gauge by its figure's name in epochs or results, that of the counts by `COUNTS`."""
     found = {COUNTS: LiveMetric(name=COUNTS, help="Trials by status", labels=STATUS_LABELS)}
     final = {*map(goals.headline, goals.tasks()), figures.LEAKAGE, "epsilon_planned"}
     for source, figure in figures.registry().items():
         if figure.per_epoch or source in final:
             prefix = "sweep_" if figure.is_public else "curator_sweep_"
-            found[source] = LiveMetric(name=f"{prefix}{source}", help=figure.help, source=source)
+            found[source] = LiveMetric(name=f"{prefix}{source}", help=figure.help)
     return MappingProxyType(found)

@@ -47,13 +47,12 @@ def _content(sweep: Sweep) -> dict[str, Any]:
     frontier, leakage, slices = pictures.values()
     files = tables.files(sweep)
     card = sweep.card
-    bounds = []  # of each trial with its claim, and whether it violates it; None without a claim
+    bounds = []  # of each trial, and whether its claim violates it; None without a claim
     for trial in sweep.measured_trials:
         if (bound := trial.metrics.get("epsilon_lower_bound")) is not None:
-            is_swapped = trial.audited == figures.EPSILON_REPLACE_ONE
-            claim = trial.metrics.get(figures.EPSILON_REPLACE_ONE) if is_swapped else trial.epsilon
+            claim = trial.claimed
             broken = None if claim is None else one_run.violates(bound, claim)
-            bounds.append((trial, bound, claim, broken))
+            bounds.append((trial, bound, broken))
     return {
         "sweep": sweep,
         "colours": Markup(palette.css()),

@@ -39,8 +39,8 @@ class Trial:
 
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
     infinity without a guarantee, None where unknown; `compared_epsilon` is the one that a choice
-    goes by, its target where it was calibrated. `metrics` holds every figure by name. `audited` is
-    the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
+    goes by, its target where it was calibrated. `metrics` holds every figure by name. `claimed` is
+    the epsilon that a certified bound in `metrics` is about. `data` and `model` are
     equal for trials of the same data and of the same model, whatever else they say. `values` are
     those of the searched axes that this trial has.
     """
@@ -63,7 +63,7 @@ class Trial:
     history: tuple[Mapping[str, float], ...] = ()
     reason: str = ""
     on_front: bool = False
-    audited: str = ""
+    claimed: float | None = None
     data: str = ""
     model: str = ""
     values: Mapping[str, float | str] = field(default_factory=dict)

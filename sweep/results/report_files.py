@@ -177,7 +177,7 @@ def _trial(
         history=tuple(history),
         reason=in_text(record.reason or "", folders),
         on_front=on_front,
-        audited=audited(plan.config.data.split) if plan.is_config else "",
+        claimed=record.metrics.get(audited(plan.config.data.split)) if plan.is_config else None,
         data=plan.config.data.model_dump_json() if plan.is_config else "",
         model=plan.config.model.model_dump_json() if plan.is_config else "",
         values={

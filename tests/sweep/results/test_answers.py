@@ -61,15 +61,6 @@ def test_each_line_has_its_answer_or_its_problem(tmp_path, monkeypatch, capsys):
         )
 
 
-def test_what_is_no_model_is_refused(tmp_path):
-    with refused("to be an exported folder"):
-        load_model(tmp_path)
-    place = export_folder(tmp_path / "damaged", "clc")
-    (place / "model" / "weights.safetensors").write_bytes(b"nothing")
-    with pytest.raises(Exception, match="readable model"):
-        load_model(place)
-
-
 @pytest.mark.parametrize("name", ["bert", "bert, biases"])
 def test_transformers_loads_the_encoder_of_an_exported_bert(name, tmp_path):
     from transformers import BertModel

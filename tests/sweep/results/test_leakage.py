@@ -13,6 +13,7 @@ import pytest
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.results import leakage, select
+from sweep.results.report_files import gather
 from sweep.results.tables.trials import leakage_table, violations
 from sweep.runtime import runner
 from sweep.store import sweeps as store
@@ -172,6 +173,9 @@ def test_the_table_has_intervals_bounds_and_claims(quiet):
     assert {"strongest", "by", "TPR", "blind", "ΔSER", "ΔMIA"} <= set(heads)
     assert heads[-2:] == ["ε ≥", "claimed"]
     assert violations(quiet[1].records()) == []
+    claims = [record.metrics.get("epsilon_replace_one") for record in quiet[1].records()]
+    assert [t.claimed for t in gather(quiet[1], epsilon_max=8.0).trials] == claims
+    assert None not in claims[1:]
 
 
 def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from sweep.results.score_files import read_frames, read_scores
 from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.data.bio import slots_lenient
-from trainables.data.records import NO_INTENT, Frame
+from trainables.data.records import Frame
 from trainables.errors import InvalidData
 
 SECRET = "xylophone"
@@ -41,15 +41,6 @@ def test_texts_tokens_tags_and_slots_in_either_form_are_the_same_frames(
     assert tagged.frames == [Frame(intent, slots_lenient(tags)) for tags, intent in utterances]
     assert tagged.has_intents
     assert tagged.has_slots == any(set(tags) != {"O"} for tags, _ in utterances)
-
-
-def test_intents_or_slots_may_be_missing_from_all_lines(tmp_path):
-    path = tmp_path / "x.jsonl"
-    only_slots = read_frames(written(path, {"text": "call ann", "slots": [["contact", 1, 2]]}))
-    assert (only_slots.has_intents, only_slots.has_slots) == (False, True)
-    assert only_slots.frames[0].intent == NO_INTENT
-    only_intents = read_frames(written(path, {"text": "call ann", "intent": "call"}))
-    assert (only_intents.has_intents, only_intents.has_slots) == (True, False)
 
 
 @pytest.mark.parametrize("read", [read_frames, read_scores])

@@ -84,32 +84,24 @@ def test_a_setting_that_an_engine_does_not_read_is_empty():
 # ---- a plan as a table
 
 
-def plan_of(*trials, **fields):
-    return Plan(name="toy", trials=trials, **fields)
-
-
 def refused(name, reason):
     return trial(name, reason=reason, refused_by="budget", values={Z0: 9.0})
 
 
-def test_each_reason_is_written_once_below_the_table():
-    plan = plan_of(trial("a"), refused("b", "too dear"), refused("c", "late"), refused("d", "late"))
-    table = plan_table(plan)
-    (numbers,) = (column.cells for column in table.columns if column.head == "refused")
-    assert numbers == ["", "1", "2", "2"]
+def test_a_plan_has_noise_where_there_is_some_and_each_reason_once_below_it():
+    private, plain = trial("a", noise_multiplier=1.5), trial("b", origin=SGD, noise_multiplier=1.5)
+    dear, late, again = refused("c", "too dear"), refused("d", "late"), refused("e", "late")
+    table = plan_table(Plan(name="toy", trials=(private, plain, dear, late, again)))
+    cells = {column.head: column.cells for column in table.columns}
+    assert cells["refused"] == ["", "", "1", "2", "2"]
+    assert cells["noise"][:2] == ["1.5", "-"]
     assert table.notes == ["refused (1): too dear", "refused (2): late"]
-    assert list(table.styles) == ["", "dim", "dim", "dim"]
-    assert table.title == "toy: 1 trial to run, 3 refused"
+    assert list(table.styles) == ["", "", "dim", "dim", "dim"]
+    assert table.title == "toy: 2 trials to run, 3 refused"
 
 
 def test_the_title_says_what_is_drawn_or_chosen():
-    drawn = plan_table(plan_of(trial("a")), drawn_from=True).title
+    drawn = plan_table(Plan(name="toy", trials=(trial("a"),)), drawn_from=True).title
     assert drawn == "toy: 1 configuration to draw from, 0 refused"
-    chosen = plan_table(plan_of(to_choose=4)).title
+    chosen = plan_table(Plan(name="toy", trials=(), to_choose=4)).title
     assert chosen == "toy: 0 trials to run, 0 refused, 4 to be chosen while it runs"
-
-
-def test_noise_is_shown_of_engines_that_add_some():
-    plan = plan_of(trial("a", noise_multiplier=1.5), trial("b", origin=SGD, noise_multiplier=1.5))
-    (cells,) = (column.cells for column in plan_table(plan).columns if column.head == "noise")
-    assert cells == ["1.5", "-"]
