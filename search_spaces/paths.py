@@ -72,8 +72,10 @@ _LABELS = {
 def label(path: str) -> str:
     """A short name of a config's field.
 
-    >>> label("privacy.max_grad_norm"), label("training.seed")
-    ('C', 'seed')
+    >>> [label(f"privacy.{name}") for name in ("max_grad_norm", "noise_multiplier", "noise_decay")]
+    ['C', 'z0', 'decay']
+    >>> label("training.expected_batch_size"), label("training.seed"), label("model.name")
+    ('B', 'seed', 'name')
     """
     return _LABELS.get(path, path.rsplit(".", 1)[-1])
 

@@ -1,4 +1,4 @@
-"""The size and shape of the house in figures: `python -m tests.structure [--json]`.
+"""The size and shape of the house in figures: `python -m tests.structure`.
 
 It reads files of the working tree, and needs nothing but Python.
 `tests/test_structure.py` holds the totals, which may only fall.
@@ -6,14 +6,11 @@ It reads files of the working tree, and needs nothing but Python.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
-import json
 import re
 import tokenize
 import tomllib
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,28 +30,13 @@ _NO_CODE = {
 }
 
 
-@dataclass(frozen=True)
-class Structure:
-    """Figures of one state of the project.
+def measure():
+    """The figures of the working tree by their names.
 
     Tokens are Python's, without docstrings and comments; lines are those of files, blank ones
-    included; words of docs leave out the generated reference.
+    included; words of docs leave out the generated reference. `untyped_dicts` are `dict[str, Any]`
+    in `sweep/`, `private_imports` the modules that import a private module of a library.
     """
-
-    source_tokens: int
-    source_lines: int
-    source_files: int
-    test_tokens: int
-    test_lines: int
-    docs_words: int
-    untyped_dicts: int  # `dict[str, Any]` in sweep/
-    private_imports: list[str]  # modules that import a private module of a library
-    import_contracts: int
-    modules_naming_an_engine: list[str]
-
-
-def measure():
-    """Measure the working tree."""
     texts = dict(_texts())
     source = {p: t for p, t in texts.items() if p.split("/")[0] in HOUSES and p.endswith(".py")}
     tests = {p: t for p, t in texts.items() if p.startswith("tests/") and p.endswith(".py")}
@@ -62,23 +44,23 @@ def measure():
     count = {path: _tokens(texts[path], tree) for path, tree in trees.items()}
     engines = [Path(p).stem for p in source if p.startswith(f"{ENGINES}/") and "/_" not in p]
     contracts = tomllib.loads(texts["pyproject.toml"])["tool"]["importlinter"]["contracts"]
-    return Structure(
-        source_tokens=sum(count[path] for path in source),
-        source_lines=sum(len(text.splitlines()) for text in source.values()),
-        source_files=len(source),
-        test_tokens=sum(count[path] for path in tests),
-        test_lines=sum(len(text.splitlines()) for text in tests.values()),
-        docs_words=sum(
+    return {
+        "source_tokens": sum(count[path] for path in source),
+        "source_lines": sum(len(text.splitlines()) for text in source.values()),
+        "source_files": len(source),
+        "test_tokens": sum(count[path] for path in tests),
+        "test_lines": sum(len(text.splitlines()) for text in tests.values()),
+        "docs_words": sum(
             len(text.split())
             for path, text in texts.items()
             if path.endswith(".md") and not path.startswith(GENERATED_DOCS)
         ),
-        untyped_dicts=sum(
+        "untyped_dicts": sum(
             text.count("dict[str, Any]") for p, text in source.items() if p.startswith("sweep/")
         ),
-        private_imports=sorted(path for path in source if _imports_private(trees[path])),
-        import_contracts=len(contracts),
-        modules_naming_an_engine=sorted(
+        "private_imports": sorted(path for path in source if _imports_private(trees[path])),
+        "import_contracts": len(contracts),
+        "modules_naming_an_engine": sorted(
             path
             for path, text in source.items()
             if path != f"{ENGINES}/__init__.py"  # the list of them
@@ -87,7 +69,7 @@ def measure():
                 for name in engines
             )
         ),
-    )
+    }
 
 
 def _texts():
@@ -154,18 +136,6 @@ def _docstrings(tree):
             yield node.value
 
 
-def main():
-    """Print the figures, one a line, or as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m tests.structure", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="everything that was measured")
-    options = parser.parse_args()
-    structure = measure()
-    if options.json:
-        print(json.dumps(asdict(structure), indent=1))
-        return
-    for name, value in asdict(structure).items():
-        print(f"{name:28} {value}")
-
-
 if __name__ == "__main__":
-    main()
+    for name, value in measure().items():
+        print(f"{name:28} {value}")

@@ -35,7 +35,7 @@ class Stage:
         self.folder = store.create(self._settings.home, space, plan, about={})
         self.ledger = Ledger(self._settings.home / FILE)
         self.trials = plan.trials
-        self.sgd, self.first, self.second = (trial.id for trial in plan.trials)
+        _, self.first, self.second = (trial.id for trial in plan.trials)
         self.place = self.folder.trial_folder(self.first)
         self.figures = FigureCache(self._settings.cache_dir)
         self.crash()

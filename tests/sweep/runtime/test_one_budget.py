@@ -202,12 +202,8 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monke
 _EDITS = {
     "lost": lambda about: about.pop("filter"),
     "more room": lambda about: about["filter"].update(budget=2 * about["filter"]["budget"]),
-    "another order": lambda about: about["filter"].update(order=1.5, budget=7.9),
-    "less delta": lambda about: about["filter"].update(delta=1e-9),
     "another total": lambda about: about["filter"].update(epsilon=50.0),
     "no numbers": lambda about: about["filter"].update(order="x"),
-    "not a filter": lambda about: about.update(filter=[1]),
-    "no delta": lambda about: about["filter"].pop("delta"),
 }
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from search_spaces import space as spaces
-from search_spaces.paths import label, setting, short
 from sweep.store import plans
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, create
@@ -117,21 +116,3 @@ def test_the_noise_of_an_epoch_follows_its_decay():
     assert 0 < second < first
     assert plans.noise_at(trial(origin=SGD, noise_multiplier=2.0), 1) == {}
     assert plans.noise_at(trial(noise_multiplier=None), 1) == {}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        ("privacy.max_grad_norm", 0.5, "C=0.5"),
-        ("privacy.noise_multiplier", 1.0, "z0=1"),
-        ("privacy.noise_multiplier", {"target_epsilon": 8.0}, "ε≤8"),
-        ("privacy.noise_decay", {"kind": "none", "tau": 0.0}, "decay=none"),
-        ("privacy.noise_decay", {"kind": "linear", "tau": 0.02}, "decay=linear:0.02"),
-        ("training.expected_batch_size", 64, "B=64"),
-        ("model.name", "clc", "name=clc"),
-        ("training.seed", 3, "seed=3"),
-    ],
-)
-def test_names_of_trials_have_the_letters_of_the_paper(path, value, expected):
-    assert setting(path, value) == expected
-    assert short(value) in expected.replace("≤", " ≤ ") or label(path) in expected
