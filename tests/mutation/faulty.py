@@ -6,10 +6,10 @@ Both change this process alone, which is a fork that ends with the mutant.
 from __future__ import annotations
 
 import gc
-import importlib.abc
-import importlib.machinery
 import sys
 from collections import defaultdict
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -83,41 +83,27 @@ def _equal(one, two):
     )  # fmt: skip
 
 
-class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives one module the mutant's code when it is imported."""
+class _Loader(SourceFileLoader):
+    """Gives a module the mutant's code."""
 
     def __init__(self, mutant):
-        self._target = Target(mutant.file)
+        target = Target(mutant.file)
+        super().__init__(target.module, str(target.path))
         self._mutant = mutant
+
+    def get_code(self, fullname):
+        """That of no file."""
+        source = Path(self.path).read_text(encoding="utf-8")
+        return compile(mutated(source, self._mutant), self.path, "exec")
 
     def find_spec(self, name, path, target=None):
         """Its own module's alone."""
-        if name != self._target.module:
-            return None
-        return importlib.machinery.ModuleSpec(
-            name, self, origin=str(self._target.path), is_package=self._is_package
-        )
-
-    @property
-    def _is_package(self):
-        return self._target.path.name == "__init__.py"
-
-    def create_module(self, spec):
-        """The usual one."""
-
-    def exec_module(self, module):
-        """Run the mutant's code in it."""
-        path = self._target.path
-        module.__file__ = str(path)
-        if self._is_package:
-            module.__path__ = [str(path.parent)]
-        tree = mutated(path.read_text(encoding="utf-8"), self._mutant)
-        exec(compile(tree, str(path), "exec"), module.__dict__)
+        return spec_from_file_location(name, loader=self) if name == self.name else None
 
 
 def import_with(mutant):
     """Whoever imports the mutant's module from now on gets the fault."""
-    sys.meta_path.insert(0, Importer(mutant))
+    sys.meta_path.insert(0, _Loader(mutant))
 
 
 def read_with(mutant):

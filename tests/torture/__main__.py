@@ -62,38 +62,19 @@ def finished_sweep(folder):
 
 
 def _count(part, rounds, *, seconds, number):
-    """Run rounds, and print what came of them; the number of findings."""
+    """Run rounds, and print what came of them so far; the number of findings."""
     tallies = defaultdict(Tally)
     begun = time.monotonic()
-    done = shown = 0
-    for one in rounds:
+    for done, one in enumerate(rounds, 1):
         one(tallies)
-        done += 1
-        shown = _show_new(tallies, shown)
-        if done % 100 == 0:
-            _print(part, tallies, done, minutes=(time.monotonic() - begun) / 60)
-        if time.monotonic() > begun + seconds or done == number:
+        is_over = time.monotonic() > begun + seconds or done == number
+        if is_over or done % 100 == 0:
+            print(f"{part}: {done} after {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
+            for name, tally in tallies.items():
+                print(f"  {name}: {tally.line()}", flush=True)
+        if is_over:
             break
-    _print(part, tallies, done, minutes=(time.monotonic() - begun) / 60)
-    return shown
-
-
-def _print(part, tallies, done, *, minutes):
-    """The counts so far: a run may be ended before its time."""
-    print(f"{part}: {done} after {minutes:.1f} minutes", flush=True)
-    for name, tally in tallies.items():
-        print(f"  {name}: {tally.line()}", flush=True)
-
-
-def _show_new(tallies, shown):
-    """Print findings as they come: a run may be ended before its time."""
-    findings = sum(len(tally.findings) for tally in tallies.values())
-    if findings > shown:
-        for tally in tallies.values():
-            for finding in tally.findings[tally.shown :]:
-                print(f"\n{finding}", flush=True)
-            tally.shown = len(tally.findings)
-    return findings
+    return sum(len(tally.findings) for tally in tallies.values())
 
 
 if __name__ == "__main__":

@@ -61,14 +61,16 @@ class Tally:
     findings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     growth: int = 0
-    shown: int = 0  # findings that were printed
 
     def add(self, outcome, *, how="", detail=""):
-        """Count an outcome; a `detail` makes it a finding."""
+        """Count an outcome; a `detail` makes it a finding, printed as it comes: a run may be ended
+        before its time.
+        """
         self.counts[outcome] += 1
         if detail:
             text = f"{outcome}: {how}\n{detail}"
             self.findings.append(text.encode("utf-8", "backslashreplace").decode())
+            print(f"\n{self.findings[-1]}", flush=True)
 
     def line(self):
         """The counts in one line."""

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 from contextlib import contextmanager
 
 import pytest
@@ -21,13 +22,28 @@ from tests.libraries import IGNORED
 from tests.refusals import refused
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import without_mlflow
-from tests.torture.disks import remount_read_only, small_disk
 from tests.torture.interrupts import SPACE, write_space
 from trainables.errors import InvalidData, StorageFailed
 from trainables.system import disk
 
 pytestmark = IGNORED
 WORDS = {errno.ENOSPC: "is full", errno.EROFS: "is read-only", errno.EIO: "does not answer"}
+
+
+@contextmanager
+def small_disk(place, *, megabytes):
+    """A file system in memory, mounted at `place`; skips the test where this process may not."""
+    place.mkdir(parents=True, exist_ok=True)
+    if (mount := shutil.which("mount")) is None:
+        pytest.skip("there is no mount here")
+    command = [mount, "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @contextmanager
@@ -116,15 +132,6 @@ def test_a_folder_that_is_removed_under_the_sweep_is_one_sentence(tmp_path):
     assert store.names(home) == []
 
 
-def mounted(place, megabytes):
-    try:
-        context = small_disk(place, megabytes=megabytes)
-        context.__enter__()
-    except PermissionError as reason:
-        pytest.skip(f"a file system cannot be mounted here: {reason}")
-    return context
-
-
 _SLOW_SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 
 
@@ -132,8 +139,7 @@ _SLOW_SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
     "megabytes", [1, *(pytest.param(size, marks=pytest.mark.slow) for size in _SLOW_SIZES)]
 )
 def test_a_disk_that_fills_up_is_one_line(megabytes, tmp_path, capsys, monkeypatch):
-    context = mounted(tmp_path / "home", megabytes)
-    try:
+    with small_disk(tmp_path / "home", megabytes=megabytes):
         monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
         monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
         code = cli.run(["run", str(write_space(tmp_path, executor="local")), "--json"])
@@ -150,32 +156,28 @@ def test_a_disk_that_fills_up_is_one_line(megabytes, tmp_path, capsys, monkeypat
         for name in store.names(tmp_path / "home"):
             for record in store.open_sweep(tmp_path / "home", name).records():
                 assert record.status in ("done", "interrupted", "planned")
-    finally:
-        context.__exit__(None, None, None)
+
+
+def remount(place, how):
+    subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True)
 
 
 def test_nothing_starts_on_a_read_only_disk(tmp_path):
-    context = mounted(tmp_path / "home", 8)
-    try:
+    with small_disk(tmp_path / "home", megabytes=8):
         settings = settings_in(tmp_path)
         prepared = prepare_space(space_in(tmp_path), settings=settings)
-        remount_read_only(settings.home)
+        remount(settings.home, "ro")
         with without_mlflow(), refused(r"is read-only.*same command", StorageFailed):
             runner.start(prepared, settings, function=TOY)
-        remount_read_only(settings.home, read_only=False)
+        remount(settings.home, "rw")
         with without_mlflow():
             sweep = runner.start(prepared, settings, function=TOY).folder
         assert {record.status for record in sweep.records()} == {"done"}
-    finally:
-        context.__exit__(None, None, None)
 
 
 def test_tensors_on_a_full_disk_raise_a_storage_error(tmp_path):
-    context = mounted(tmp_path / "small", 1)
-    try:
+    with small_disk(tmp_path / "small", megabytes=1):
         with pytest.raises((SafetensorError, OSError)) as error:
             save_file({"x": zeros(1_000_000)}, str(tmp_path / "small" / "x.safetensors"))
         failure = disk.failure_of(error.value, tmp_path / "small")
         assert "is full" in str(failure)
-    finally:
-        context.__exit__(None, None, None)

@@ -30,15 +30,6 @@ def test_bad_input_is_an_answer_or_one_line(family, seed, bench):
     assert set(tally.counts) <= {"answered", "refused"}
 
 
-@pytest.mark.parametrize("command", ["plan", "epsilon"])
-def test_a_task_that_is_a_mapping_is_one_line(command, bench):
-    path = bench.write("input.yaml", b"base: {task: {a: 1}}\ntask: {a: 1}\n")
-    code, said = run([command, path], tally := Tally(), how="")
-    assert code == 2
-    assert tally.findings == []
-    assert said.startswith("error: ")
-
-
 def test_the_harness_sees_a_traceback(monkeypatch):
     monkeypatch.setattr("sweep.store.sweeps.names", lambda home: 1 / 0)
     tally = Tally()

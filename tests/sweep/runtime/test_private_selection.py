@@ -431,14 +431,11 @@ def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, line
 
 
 _LOST = {
-    "the vault's ledger": lambda home, vault: _remove(vault, "jsonl"),
     "the vault's head": lambda home, vault: _remove(vault, "head"),
     "both": lambda home, vault: _remove(vault, "jsonl", "head"),
     "its last epoch": lambda home, vault: _cut(vault / "ledger.jsonl"),
     "a trial of the plan": lambda home, vault: _forget_trial(vault / "draws"),
     "a trial's result": lambda home, vault: _forget_result(vault / "draws"),
-    "the home's ledger": lambda home, vault: _remove(home, "jsonl"),
-    "the home's head": lambda home, vault: _remove(home, "head"),
     "both of the home's": lambda home, vault: _remove(home, "jsonl", "head"),
 }
 
