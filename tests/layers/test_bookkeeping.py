@@ -21,7 +21,6 @@ from tests.privacy.definition import clipped_sum as definition
 from tests.refusals import refused
 from trainables.layers import bookkeeping
 from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported_modules
-from trainables.layers.crf.statistics import within_range
 from trainables.layers.embedding import Embedding
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each
@@ -64,18 +63,6 @@ def test_the_sum_is_added_and_the_plain_gradient_is_autograds(name):
     assert_close_by_parameter(model, ours, flat)
     gradient(model, batch, weights, ours)
     assert_close_by_parameter(model, ours, 2 * flat)
-
-
-@pytest.mark.parametrize("units", ["a record each", "mixed sizes and empty ones"])
-def test_a_crf_of_wide_scores_is_clipped_too(units):
-    """Scores whose range leaves exponential space: their sums have clip factors as the others."""
-    torch.manual_seed(0)
-    model = build_model("clc, one layer, frozen words", dropout=0.0)
-    with torch.no_grad():
-        model.crf.transitions.mul_(500)
-    assert not within_range(model.crf.scores)
-    batch, weights = random_batch(model, NUM_RECORDS, seed=3), torch.rand(NUM_RECORDS) + 0.1
-    assert_sum_is_the_definitions(model, batch, units=UNITS[units], weights=weights, clip=0.1)
 
 
 class Tied(nn.Module):

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from trainables.layers.char_cnn import CharCnn, CharCnnEntry
-from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
-from trainables.layers.crf.statistics import LogPairs
+from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
 from trainables.layers.lstm import BiLstm
@@ -20,39 +19,6 @@ from trainables.layers.units import Units
 
 ROWS = Rows(np.array([0, 0, 1, 1, 1]), 2)
 UNITS = Units(torch.arange(2), 2)
-
-
-def crf_entry(*, weight):
-    layer = LinearChainCrf(3)
-    one_a_record = Rows(np.arange(2), 2)
-    pairs = LogPairs(layer.transitions.detach(), torch.zeros(5, 3), torch.zeros(5, 3))
-    tags = torch.zeros(5, dtype=torch.int64), torch.ones(5, dtype=torch.int64)
-    edge = torch.full((2, 3), 2.0)
-    return CrfEntry(layer, edge, edge, one_a_record, pairs, tags, weight, ROWS)
-
-
-def test_the_size_of_a_crf_is_that_of_the_parameters_that_are_trained():
-    """Of the pairs twice their weights; of start and end the norms of their rows."""
-    entry = crf_entry(weight=torch.tensor([1.0, 2.0, 3.0, -4.0, 5.0]))
-    pairs, edge = torch.tensor([6.0, 24.0]).double(), math.sqrt(12.0)
-    share = dict.fromkeys(entry.crf.parameters(), 4.0)
-    whole = (4 * (pairs.square() + 2 * edge**2)).sqrt()
-    torch.testing.assert_close(entry.size(UNITS, share).total, whole)
-    entry.crf.start_transitions.requires_grad_(False)
-    entry.crf.end_transitions.requires_grad_(False)
-    torch.testing.assert_close(entry.size(UNITS, share).total, 2 * pairs)
-
-
-@pytest.mark.parametrize("name", ["start_transitions", "end_transitions", "transitions"])
-def test_what_of_a_crf_is_frozen_has_no_gradient(name):
-    entry = crf_entry(weight=torch.ones(5))
-    entry.crf.requires_grad_(False)
-    alone = getattr(entry.crf, name).requires_grad_()
-    assert entry.parameters == (alone,)
-    views = {alone: torch.zeros_like(alone)}
-    entry.add_gradient(None, None, views)
-    assert bool(views[alone].any())
-    assert bool((entry.squared_norms(UNITS, {alone: 1.0}) > 0).all())
 
 
 def test_shared_parts_hand_the_gradient_on():
