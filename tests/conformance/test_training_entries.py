@@ -34,11 +34,7 @@ class _Signs(torch.optim.Optimizer):
 
 
 def make(layout, *, learning_rate) -> Optimizer:
-    return Optimizer(
-        layout,
-        lambda parameters: _Signs(parameters, {"lr": learning_rate}),
-        learning_rate=learning_rate,
-    )
+    return Optimizer(_Signs(layout.parameters, {"lr": learning_rate}))
 '''
 COURSE = '''"""Half of the learning rate from the first step on, and then as it was."""
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
@@ -28,10 +27,7 @@ def mechanism():
 
 def test_it_releases_nothing_and_costs_nothing_under_every_accountant():
     made = mechanism()
-    what = release(made)
-    assert what.is_nothing
-    assert made.is_free
-    assert made.steps == 0
+    assert release(made).is_nothing
     assert not made.unaccounted
     found = account(made)
     assert (found.epsilon, found.epsilon_rdp, found.epsilon_replace_one) == (0.0, 0.0, 0.0)
@@ -67,7 +63,6 @@ def test_it_takes_no_step_and_leaves_the_weights():
     with refused("no step of a model that is not trained", TrialFailed):
         engine.step(0, 0)
     assert all(map(torch.equal, before, engine.model.parameters()))
-    assert np.isclose(engine.mechanism().noise_multiplier, 0)
 
 
 def test_a_model_without_a_prior_is_refused():

@@ -58,14 +58,12 @@ class Tape:
 
     views: Views | None = None
     entries: list[Entry] = field(default_factory=list)
-    seen: set[nn.Parameter] = field(default_factory=set)
 
     def receive(self, entry: Entry) -> None:
         """Called by a layer's backward. Tensors of the entry must be detached: an attached
         activation would form a reference cycle with this tape."""
         if not entry.parameters:
             return
-        self.seen.update(entry.parameters)
         if self.views is None:
             self.entries.append(entry)
         else:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
-from trainables.privacy.flat import FlatGradient, Layout
+from trainables.privacy.flat import FlatGradient
 
 
 class Optimizer:
-    """An optimiser of torch that moves the parameters of a layout, its state under flat names
-    `optimizer.PARAMETER.NAME`. `learning_rate` is that of the next step.
+    """An optimiser of torch over the parameters of a layout in one group, its state under flat
+    names `optimizer.PARAMETER.NAME`. `learning_rate` is that of the next step.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        build: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer],
-        *,
-        learning_rate: float,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self._parameters = layout.parameters
-        self._optimizer = build(self._parameters)
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.learning_rate: float = optimizer.defaults["lr"]
+        self._parameters: list[nn.Parameter] = optimizer.param_groups[0]["params"]
+        self._optimizer = optimizer
 
     def step(self, gradient: FlatGradient, *, share: float) -> None:
         """Multiply `gradient` by `share`, in place, and take the step on it."""

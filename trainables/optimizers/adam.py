@@ -12,8 +12,4 @@ def make(layout: Layout, *, learning_rate: float) -> Optimizer:
     """Adam with torch's defaults."""
     # The fused pass reads memory in order, whatever the strides of a weight.
     fused = all(p.is_contiguous() for p in layout.parameters)
-    return Optimizer(
-        layout,
-        lambda parameters: torch.optim.Adam(parameters, lr=learning_rate, fused=fused),
-        learning_rate=learning_rate,
-    )
+    return Optimizer(torch.optim.Adam(layout.parameters, lr=learning_rate, fused=fused))

@@ -16,8 +16,4 @@ MOMENTUM = 0.7
 
 def make(layout: Layout, *, learning_rate: float) -> Optimizer:
     """torch's SGD with momentum 0.7."""
-    return Optimizer(
-        layout,
-        lambda parameters: torch.optim.SGD(parameters, lr=learning_rate, momentum=MOMENTUM),
-        learning_rate=learning_rate,
-    )
+    return Optimizer(torch.optim.SGD(layout.parameters, lr=learning_rate, momentum=MOMENTUM))
