@@ -22,10 +22,8 @@ from trainables.attacks import (
 from trainables.attacks._gaussians import ratio
 from trainables.attacks._panel import record_scores, sweep_scores
 from trainables.attacks._references import (
-    leave_one_out,
     likelihoods,
     moments_of,
-    standardized_psi,
 )
 from trainables.metrics.membership import auc, roc, tpr_at_fpr
 
@@ -124,19 +122,6 @@ def test_knowing_other_models_beats_the_loss_alone(attack):
     best = norm.cdf(1.5 / np.sqrt(2))  # the AUC of one who knows every record's hardness
     assert together.value > best - 0.07
     assert together.low < best
-
-
-def test_all_but_one_are_the_sums_over_the_others():
-    trials = _sweep(trials=5, population=200)
-    values = [standardized_psi(trial) for trial in trials]
-    for place, (mine, found) in enumerate(leave_one_out(trials)):
-        np.testing.assert_array_equal(mine, values[place])
-        others = [i for i in range(5) if i != place]
-        expected = moments_of(
-            [values[i] for i in others], [trials[i].member for i in others], num_records=N
-        )
-        for name in ("count", "total", "square"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 def test_trials_of_one_kind_keep_their_likelihoods():

@@ -93,12 +93,13 @@ def default_corpus(target: str, available: Sequence[str]) -> str:
 
     Raises: InvalidInput naming what is needed where none is there.
     """
-    for name in ("nlu_eval", "snips", "atis", "communication", "health", "video"):
+    public = ("nlu_eval", "snips", "atis", "communication", "health", "video")
+    for name in public:
         if name != target and name in available:
             return name
     raise InvalidInput(
         "expected a public corpus beside the target for evaluation.shadow_corpus, got none of"
-        " nlu_eval, snips, atis, communication, health, video"
+        f" {', '.join(public)}"
     )
 
 

@@ -17,7 +17,7 @@ def to_markdown(card: PrivacyCard) -> str:
     lines += ["", card.guarantee, "", "| figure | value | meaning |", "| --- | --- | --- |"]
     lines += [f"| {name} | {value} | {meaning} |" for name, value, meaning in rows(card)]
     for title, items in sections(card):
-        lines += _section(title, items)
+        lines += ["", f"## {title}", "", *(f"- {item}" for item in items)]
     lines += ["", "## Review", "", "| reviewer | date | decision |", "| --- | --- | --- |"]
     review = (card.review.reviewer, card.review.date, card.review.decision)
     lines.append(f"| {' | '.join(_cell(text) for text in review)} |")
@@ -125,10 +125,6 @@ def _measurements(card: PrivacyCard) -> list[str]:
         shown = ", ".join(f"{name} {_figure(value)}" for name, value in figures.items())
         lines.append(f"effective noise multiplier of the step, audited: {shown}")
     return lines
-
-
-def _section(title: str, items: Sequence[str]) -> list[str]:
-    return ["", f"## {title}", "", *(f"- {item}" for item in items)]
 
 
 def _cell(text: str | None) -> str:
