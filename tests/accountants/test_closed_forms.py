@@ -182,5 +182,5 @@ def test_a_target_outside_of_an_accountants_theorem_is_refused(monkeypatch):
 
 def test_no_warning_of_an_order_whose_series_does_not_converge(caplog):
     """Such an order counts as infinite."""
-    assert np.isinf(renyi._event.__wrapped__(0.8, 1 / 3, (1.1,))).all()
+    assert np.isinf(renyi._one.__wrapped__(sampled(0.8, rate=1 / 3), (1.1,))).all()
     assert caplog.messages == []

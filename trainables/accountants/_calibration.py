@@ -68,26 +68,19 @@ def noise_for(
     what = release(unit)
     assert isinstance(what, Training)  # nothing is unaccounted for
     try:
-        if what.beside:
-            _refuse_beside(what, unit, target_epsilon=target_epsilon, accountant=accountant)
+        if what.beside:  # a noised histogram, which the noise multiplier does not scale
+            alone = _figure(replace(what, steps=()), delta=unit.delta, accountant=accountant)
+            if alone >= target_epsilon:
+                raise InvalidInput(
+                    f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
+                    f" histogram alone costs {format_epsilon(alone)}, before the"
+                    f" {unit.steps} steps"
+                )
         return _calibrate(what, unit.delta, target_epsilon, accountant)
     except CannotAnalyze as refusal:
         raise InvalidInput(
             f"no noise multiplier for target_epsilon={target_epsilon:g}: {refusal}"
         ) from None
-
-
-def _refuse_beside(
-    what: Training, unit: Mechanism, *, target_epsilon: float, accountant: str | None
-) -> None:
-    """Raises: InvalidInput where the parts that the noise multiplier does not scale (a noised
-    histogram) exceed the target alone."""
-    alone = _figure(replace(what, steps=()), delta=unit.delta, accountant=accountant)
-    if alone >= target_epsilon:
-        raise InvalidInput(
-            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
-            f" histogram alone costs {format_epsilon(alone)}, before the {unit.steps} steps"
-        )
 
 
 def _figure(what: Training, *, delta: float, accountant: str | None) -> float:

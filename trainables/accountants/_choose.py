@@ -37,7 +37,11 @@ def account(
         found = certify(what, delta=delta, effort=effort)
     else:
         found = certify_by(accountant, what, delta=delta)
-    pairs = _profile(what, found.accountant, delta=delta) if exact else ()
+    pairs: Sequence[tuple[float, float]] = ()  # further ones (epsilon, delta) that hold
+    if exact and isinstance(what, Training) and found.accountant in _OWN:
+        pairs = profile(
+            what, found.accountant, delta=delta, epsilons=PROFILE_EPSILONS, deltas=PROFILE_DELTAS
+        )
     return PrivacySummary(
         epsilon=found.epsilon,
         delta=delta,
@@ -103,16 +107,8 @@ def bounding(accountant: str) -> ModuleType:
     module = catalogue.entry("accountants", accountant)
     allowed = catalogue.names("accountants", kind="guarantee")
     if accountant not in allowed:
-        reason = getattr(module, "NO_GUARANTEE", "it is no guarantee")
-        raise CannotAnalyze(f"{accountant}: {reason} (expected {', '.join(allowed)})")
+        raise CannotAnalyze(f"{accountant}: {module.NO_GUARANTEE} (expected {', '.join(allowed)})")
     return module
-
-
-def _profile(what: Release, accountant: str, *, delta: float) -> Sequence[tuple[float, float]]:
-    """Further pairs (epsilon, delta) that hold."""
-    if not isinstance(what, Training) or accountant not in _OWN:
-        return ()
-    return profile(what, accountant, delta=delta, epsilons=PROFILE_EPSILONS, deltas=PROFILE_DELTAS)
 
 
 def _replace_one(what: Release, delta: float, found: Certificate, *, exact: bool) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -85,14 +86,21 @@ def curve(what: Release, orders: Orders = ORDERS) -> Floats:
 
 def sum_of(steps: Sequence[Step], orders: Orders = ORDERS) -> Floats:
     """The divergences of all steps, added up."""
-    every = (step.count * _one(step, orders) for step in steps)
+    every = (step.count * _one(replace(step, count=1), orders) for step in steps)
     return sum(every, np.zeros(len(orders)))
 
 
+@lru_cache(maxsize=16_384)
 def _one(step: Step, orders: Orders) -> Floats:
+    """Divergences of a single step, read-only because it is shared; of an epoch of random
+    allocation the larger of both directions.
+    """
     if isinstance(step, Allocated):
-        return _epoch(step.sigma, step.steps, orders)
-    return _event(step.sigma, step.rate, orders)
+        removed, added = allocation.divergences(step.sigma, num_steps=step.steps, orders=orders)
+        return read_only(np.maximum(removed, added))
+    gaussian = GaussianDpEvent(step.sigma)
+    event = gaussian if step.rate >= 1 else PoissonSampledDpEvent(step.rate, gaussian)
+    return read_only(RdpAccountant(orders).compose(event).rdp)
 
 
 def replace_one_divergences(divergences: Floats, orders: Orders = ORDERS) -> Floats:
@@ -154,21 +162,6 @@ def halting(mean: float) -> float:
     if mean == 1:
         return 1.0
     return math.exp(brentq(excess, -2 - 2 * math.log(mean), -1e-12)) * (1 - 1e-9)
-
-
-@lru_cache(maxsize=16_384)
-def _epoch(sigma: float, num_steps: int, orders: Orders) -> Floats:
-    """Divergences of an epoch of random allocation, the larger of both directions."""
-    removed, added = allocation.divergences(sigma, num_steps=num_steps, orders=orders)
-    return read_only(np.maximum(removed, added))
-
-
-@lru_cache(maxsize=16_384)
-def _event(sigma: float, rate: float, orders: Orders) -> Floats:
-    """Divergences of a single step, read-only because it is shared."""
-    gaussian = GaussianDpEvent(sigma)
-    event = gaussian if rate >= 1 else PoissonSampledDpEvent(rate, gaussian)
-    return read_only(RdpAccountant(orders).compose(event).rdp)
 
 
 def read_only(shared: NDArray[Any]) -> NDArray[Any]:
