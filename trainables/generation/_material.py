@@ -14,7 +14,7 @@ from trainables.seeding import generator
 PARSES, UTTERANCES = "parses", "utterances"  # names of stages
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # never the texts
 class Material:
     """Records as columns of equal length; a column that a method does not read may be empty.
 
@@ -25,19 +25,13 @@ class Material:
     programs: Sequence[str] = ()
     prompts: Sequence[str] = ()
 
-    def __repr__(self) -> str:  # never the texts
-        return f"Material({len(self.utterances)} records)"
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StageTexts:
     """Training texts of one stage's model, each after its prompt where it has one."""
 
     texts: Sequence[str]
     prompts: Sequence[str | None] | None = None
-
-    def __repr__(self) -> str:  # never the texts
-        return f"StageTexts({len(self.texts)} texts)"
 
 
 class Drawer(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,9 @@ from trainables.tasks._setup import Setup
 class Leakage:
     """The figures of every attack that a single trial allows, on rank 0; for the curator only."""
 
-    metrics: dict[str, float]
-    seconds: float
-    shadow_seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    shadow_seconds: float = 0.0
     notes: tuple[str, ...] = ()
 
 
@@ -60,7 +60,7 @@ def measure(
     started = time.perf_counter()
     if not (np.isfinite(predicted.features).all() and np.isfinite(predicted.log_confidence).all()):
         why = "no leakage: attacks compare scores, and the model's are not finite for every record"
-        return Leakage(metrics={}, seconds=0.0, shadow_seconds=0.0, notes=(why,))
+        return Leakage(notes=(why,))
     signals = attacks.gather(
         **vars(found),
         mode=setup.config.data.split,

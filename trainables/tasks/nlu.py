@@ -117,8 +117,7 @@ def _measure(
     test = setup.split.test
     if not setup.config.trains:
         why = "no attack: no record was trained on, so members are like all others"
-        nothing = _leakage.Leakage(metrics={}, seconds=0.0, shadow_seconds=0.0, notes=(why,))
-        return setup.counts(test, setup.labels(test)), nothing
+        return setup.counts(test, setup.labels(test)), _leakage.Leakage(notes=(why,))
     targets = _leakage.targets(setup)
     records = np.union1d(test, targets.records)
     predicted = setup.infer(records)
