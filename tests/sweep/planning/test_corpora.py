@@ -25,7 +25,7 @@ def corpus(folder, **changes):
     ]
     lines = [json.dumps(row) + "\n" for row in [*rows, rows[7]]]
     (folder / "mine.jsonl").write_text("".join(lines))
-    schema = {"intents": ["call", "text", "never"], "slots": ["contact", "time"]}
+    schema = {"intents": ["never", "text", "call"], "slots": ["contact", "time"]}
     (folder / "schema.json").write_text(json.dumps(schema))
     return {
         "name": "json_lines",
