@@ -24,7 +24,16 @@ def summary(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, ob
         "running": folder.is_running,
         **folder.about(),
         "trials": [
-            _trial(record, baselines) | {"ser_of_prior": select.prior_ratio(record, priors)}
+            {
+                "id": record.plan.id,
+                **columns(record),
+                "ser_ratio": select.ratio(record, "ser", baselines),
+                "metrics": record.metrics,
+                "config": record.plan.fields,
+                "notes": list(record.notes),
+                "violation": record.violation,
+                "ser_of_prior": select.prior_ratio(record, priors),
+            }
             for record in records
         ],
         "front": [record.plan.id for record in select.front(records)],
@@ -45,18 +54,6 @@ def columns(record: TrialRecord) -> dict[str, object]:
         "seconds": record.seconds,
         "epsilon": select.value(record, EPSILON),
         "epsilon_paper": select.value(record, EPSILON_PAPER),
-    }
-
-
-def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, object]:
-    return {
-        "id": record.plan.id,
-        **columns(record),
-        "ser_ratio": select.ratio(record, "ser", baselines),
-        "metrics": record.metrics,
-        "config": record.plan.fields,
-        "notes": list(record.notes),
-        "violation": record.violation,
     }
 
 

@@ -4,8 +4,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import tomllib
 import zipfile
 from fnmatch import fnmatch
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sweep.settings import from_environment
+from tests.packaging.test_wheel import wheel_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "sweep" / "deploy"
@@ -63,11 +62,7 @@ def test_what_it_copies_makes_the_wheel(tmp_path):
             shutil.copytree(place, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(place, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
-    subprocess.run(command, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(wheel_of(source, tmp_path)) as archive:
         names = archive.namelist()
     for needed in ("sweep/cli.py", "search_spaces/quick.yaml", "sweep/deploy/Dockerfile"):
         assert needed in names

@@ -6,7 +6,6 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,17 +28,19 @@ NEEDED = {
     "trainables/pretraining/texts/snips.txt",
 }
 
-Sweep = Callable[..., str]
+
+def wheel_of(source, folder):
+    """The wheel that is built from `source`, in `folder`."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
+    subprocess.run(command, check=True, cwd=folder)
+    (found,) = folder.glob("*.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run(command, check=True, cwd=folder)
-    (found,) = folder.glob("*.whl")
-    return found
+    return wheel_of(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 def test_it_holds_every_file_of_the_packages_and_no_other(wheel):
