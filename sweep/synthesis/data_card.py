@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
@@ -150,7 +150,7 @@ def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
     return DataCard.model_validate(_claim(trained) | own)
 
 
-def _claim(home: Trained) -> dict[str, Any]:
+def _claim(home: Trained) -> dict[str, object]:
     """What the mechanism costs, or the claim of the private selection that it is the best of, which
     the mechanism does not determine.
     """
