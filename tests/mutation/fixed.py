@@ -7,13 +7,11 @@ some may go when their line or their test is written anew.
 from __future__ import annotations
 
 import json
-import random
 import time
-from collections import defaultdict
 from pathlib import Path
 
 from .reach import Reach
-from .runs import Runner, all_mutants
+from .runs import Runner, all_mutants, sample
 
 FILE = Path(__file__).with_name("fixed.json")
 _KEPT, WANTED = 130, 100
@@ -25,21 +23,16 @@ def choose(rows, *, seed):
 
     What the sources and tests of today no longer show is left out: the list is run once.
     """
-    living = {mutant.key for mutant in all_mutants() if not mutant.at_import}
-    by_file = defaultdict(list)
-    for row in rows:
-        noticed = row["outcome"] == "killed" and "::" in row.get("by", "")
-        if noticed and row["seconds"] <= _SLOWEST and row["key"] in living:
-            by_file[row["file"]].append((row["by"], row["key"]))
-    draw = random.Random(seed)
-    for of_file in by_file.values():
-        draw.shuffle(of_file)
-    chosen = []
-    while len(chosen) < _KEPT and any(by_file.values()):
-        for file in sorted(by_file):
-            if by_file[file] and len(chosen) < _KEPT:
-                chosen.append(by_file[file].pop())
-    known = {key: by for by, key in sorted(chosen)}
+    living = {mutant.key: mutant for mutant in all_mutants() if not mutant.at_import}
+    known = {
+        row["key"]: row["by"]
+        for row in rows
+        if row["outcome"] == "killed" and "::" in row.get("by", "")
+        if row["seconds"] <= _SLOWEST and row["key"] in living
+    }
+    chosen = sample([living[key] for key in known], count=_KEPT, seed=seed)
+    known = {mutant.key: known[mutant.key] for mutant in chosen}
+    known = dict(sorted(known.items(), key=lambda each: each[::-1]))
     _write(known)
     killed = {row["key"] for row in run_fixed() if row["outcome"] == "killed"}
     _write({key: by for key, by in known.items() if key in killed})

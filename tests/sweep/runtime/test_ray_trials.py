@@ -467,45 +467,31 @@ def test_a_trial_that_has_not_begun_has_no_figures(cluster, toy, tmp_path):
         ('测\u8bd5 "a\\b" {c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b" {c="d"} \U0001f642, C=1'),
     ],
 )
-def test_names_of_any_script_are_labels_in_ascii(cluster, name, label, tmp_path):
+def test_names_and_helps_of_any_script_are_in_ascii(cluster, name, label, tmp_path, monkeypatch):
+    """The help as that of a figure which a user has added."""
+    odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
+    monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
     axes = {"privacy.max_grad_norm": [1.0]}
     toy = run_untracked(tmp_path, name=f"s{len(name)}", variants=[{"name": name, "axes": axes}])
     [(_, _, found, _)] = values_after(cluster, toy)["sweep_epochs_done"]
     assert found == label
 
 
-def test_a_help_text_of_any_script_is_taken(cluster, toy, monkeypatch):
-    """As that of a figure which a user has added."""
-    odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
-    monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
-    assert values_after(cluster, toy)["sweep_trials"]
-
-
-def test_throughput_is_records_over_the_seconds_of_an_epoch(cluster, tmp_path):
-    toy = run_untracked(tmp_path, name="paced")
-    plan = toy.plan().trials[0]
-    report = EpochReport(epochs_done=4, seconds=2.0, metrics={})
-    toy.add_epoch(plan.id, report, when=0.0)
-    [value] = [
-        value
-        for labels, value in values_after(cluster, toy)["sweep_utterances_per_second"].items()
-        if plan.id in labels
-    ]
-    assert plan.num_records is not None
-    assert value == plan.num_records / 2.0
-
-
-def test_no_public_metric_reveals_a_counted_number_of_records(cluster, tmp_path):
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_no_public_metric_reveals_a_counted_number_of_records(cluster, tmp_path, is_counted):
     """Seconds of an epoch times utterances a second is the number of training records."""
-    data = {**write_corpus(tmp_path), "num_records": None}
-    toy = run_untracked(tmp_path, name="counted", base={"data": data})
+    data = write_corpus(tmp_path) | ({"num_records": None} if is_counted else {})
+    toy = run_untracked(tmp_path, name=f"counted-{is_counted}".lower(), base={"data": data})
     plan = toy.plan().trials[1]
     report = EpochReport(epochs_done=4, seconds=2.0, metrics={"epsilon_paper_spent": 3.0})
     toy.add_epoch(plan.id, report, when=0.0)
     values = values_after(cluster, toy)
-    assert plan.num_records
     assert "sweep_epoch_seconds" in values
-    assert not {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"} & values.keys()
+    hidden = {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"}
+    assert hidden & values.keys() == (set() if is_counted else hidden)
+    if not is_counted:
+        labels = (toy.name, plan.id, plan.name, plan.engine)
+        assert values["sweep_utterances_per_second"][labels] == plan.num_records / 2.0
 
 
 def test_metrics_that_no_epsilon_covers_are_called_so():

@@ -34,7 +34,6 @@ def draw(trial, *, epochs=3, attempt=1, sweep="draws@2"):
         sweep=sweep,
         trial=trial,
         attempt=attempt,
-        first_epoch=0,
         epochs=epochs,
         delta=DELTA,
         release=replace(ONE, steps=(Gaussian(sigma=4.0, count=epochs),)),
