@@ -7,6 +7,7 @@ charged for the next epoch before this process permits it.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +66,7 @@ def run_trials(
         return
     try:
         if settings.executor == "local":
-            _run_here(list(jobs), events, settings, source)
+            _run_here(jobs, events, settings, source)
             return
         phases.enter(phases.STARTING_RAY)
         with ray_session.session(settings):
@@ -224,28 +225,22 @@ class _Refused(BaseException):
 
 
 def _run_here(
-    jobs: list[TrialJob],
-    events: Events,
-    settings: RunSettings,
-    source: ChosenJobs | None,
+    jobs: Sequence[TrialJob], events: Events, settings: RunSettings, source: ChosenJobs | None
 ) -> None:
     """Run the jobs in this process, one after another: the executor without Ray, with one process
     for each, whatever its `workers`.
     """
     why = ""  # the present trial must stop
+    waiting = itertools.chain(jobs, iter(source.next, None) if source is not None else ())
 
     def take() -> TrialJob | None:
         nonlocal why
-        while True:
-            job = jobs.pop(0) if jobs else None
-            if job is None and source is not None:
-                job = source.next()
-            if job is None:
-                return None
+        for job in waiting:
             why = ""
             verdict = send(TrialEvent(kind="started", trial_id=job.trial_id))
             if verdict.go_on:
                 return replace(job, epochs_done=verdict.epochs_done)
+        return None
 
     def send(event: TrialEvent) -> Verdict:
         nonlocal why

@@ -97,7 +97,7 @@ def start(
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
     folder = store.create(settings.home, space, plan, about=facts)
     try:
-        return _Execution(folder, prepared, settings, executed, watch).run()
+        return _execute(folder, prepared, settings, executed, watch)
     except InvalidInput:
         paid = selected and ledger.of_sweep(folder.ledger_name)
         if not (paid or folder.state().begun):  # it frees its name
@@ -131,66 +131,64 @@ def resume(
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
     executed = run_settings(prepared, settings, address=address, function=function, is_over=is_over)
-    return _Execution(folder, prepared, settings, executed, watch).run()
+    return _execute(folder, prepared, settings, executed, watch)
 
 
-@dataclass(frozen=True)
-class _Execution:
-    """A sweep while this process runs it."""
+def _execute(
+    folder: SweepFolder, prepared: Prepared, settings: Settings, executed: RunSettings, watch: Watch
+) -> Run:
+    """Run unfinished trials and deliver the results.
 
-    folder: SweepFolder
-    prepared: Prepared
-    settings: Settings
-    executed: RunSettings
-    watch: Watch
+    Raises: InvalidInput where another process runs the sweep; StorageFailed where the disk fails;
+    SweepError where Ray does; Interrupted; as `selection.execute`.
+    """
+    further, account = f"`sweep resume {folder.name}` continues", Accounting(settings)
+    try:
+        with store.storage_faults(folder), folder.hold_lock():
+            interrupts.now.is_requested = lambda: folder.is_stop_requested
+            delivery = Delivery(settings, folder)
+            try:
+                if prepared.price is not None:
+                    selection.execute(folder, prepared, account, executed, watch)
+                else:
+                    _run_trials(folder, account, executed, watch, delivery)
+            finally:
+                phases.enter(phases.DELIVERING)
+                missing = delivery.close()
+                interrupts.now.is_requested = lambda: False
+    except Interrupted:
+        raise Interrupted(f"interrupted; {further}") from None
+    except RayFailed as failure:
+        raise SweepError(f"{failure}; finished epochs are saved: {further}") from None
+    return Run(folder=folder, tracking_problem=missing)
 
-    def run(self) -> Run:
-        """Run unfinished trials and deliver the results.
 
-        Raises: InvalidInput where another process runs the sweep; StorageFailed where the disk
-        fails; SweepError where Ray does; Interrupted; as `selection.execute`.
-        """
-        folder, further = self.folder, f"`sweep resume {self.folder.name}` continues"
-        try:
-            with store.storage_faults(folder), folder.hold_lock():
-                interrupts.now.is_requested = lambda: folder.is_stop_requested
-                delivery = Delivery(self.settings, folder)
-                try:
-                    self._run_trials(delivery)
-                finally:
-                    phases.enter(phases.DELIVERING)
-                    missing = delivery.close()
-                    interrupts.now.is_requested = lambda: False
-        except Interrupted:
-            raise Interrupted(f"interrupted; {further}") from None
-        except RayFailed as failure:
-            raise SweepError(f"{failure}; finished epochs are saved: {further}") from None
-        return Run(folder=folder, tracking_problem=missing)
-
-    def _run_trials(self, delivery: Delivery) -> None:
-        folder, account = self.folder, Accounting(self.settings)
-        if self.prepared.price is not None:
-            selection.execute(folder, self.prepared, account, self.executed, self.watch)
-            return
-        watch, ledger = record_metrics(self.watch, folder), Ledger(self.settings.home / FILE)
-        priced = price(folder.plan().trials, account)
-        ledger_check.require_paid(folder, ledger)
-        fixed = fixed_filter(folder, ledger)
-        gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
-        for record in folder.records(running=False):
-            watch(record.plan.id, Progress.of(record))
-        driver = Driver(
-            gate,
-            folder,
-            figures=account.figures,
-            delivery=delivery,
-            watch=watch,
-            rehearse=lambda config: rehearse(config, account, self.executed.function),
-        )
-        is_adaptive = self.prepared.space.search.is_adaptive
-        driver.run(self.executed, ChosenJobs(folder, account, gate) if is_adaptive else None)
-        phases.enter(phases.COMPARING)
-        leakage.write_panels(folder)
+def _run_trials(
+    folder: SweepFolder,
+    account: Accounting,
+    executed: RunSettings,
+    watch: Watch,
+    delivery: Delivery,
+) -> None:
+    watch, ledger = record_metrics(watch, folder), Ledger(account.settings.home / FILE)
+    priced = price(folder.plan().trials, account)
+    ledger_check.require_paid(folder, ledger)
+    fixed = fixed_filter(folder, ledger)
+    gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
+    for record in folder.records(running=False):
+        watch(record.plan.id, Progress.of(record))
+    driver = Driver(
+        gate,
+        folder,
+        figures=account.figures,
+        delivery=delivery,
+        watch=watch,
+        rehearse=lambda config: rehearse(config, account, executed.function),
+    )
+    is_adaptive = folder.space().search.is_adaptive
+    driver.run(executed, ChosenJobs(folder, account, gate) if is_adaptive else None)
+    phases.enter(phases.COMPARING)
+    leakage.write_panels(folder)
 
 
 def run_settings(
@@ -227,9 +225,7 @@ def run_settings(
 
 
 def require_executor(executed: RunSettings) -> None:
-    """Check the executor before anything is started.
-
-    Raises: InvalidInput for a scheduler or an address with executor local, whose trials run one
+    """Raises: InvalidInput for a scheduler or an address with executor local, whose trials run one
     after another in this process; where nothing answers at the cluster's address; where a local
     cluster would accept calls without a token.
     """
@@ -250,9 +246,8 @@ def require_executor(executed: RunSettings) -> None:
 
 
 def _require_answer(address: str) -> None:
-    """Check that a cluster listens at the address, because Ray itself would wait for minutes.
-
-    Raises: InvalidInput where it does not, or the address has another form.
+    """Raises: InvalidInput where no cluster listens at the address, or it has another form; Ray
+    itself would wait for minutes.
     """
     if address == "auto":  # Ray looks for it
         address = os.environ.get("RAY_ADDRESS", "")
@@ -270,8 +265,8 @@ def _require_answer(address: str) -> None:
 
 
 def rehearse(config: TrialConfig, account: Accounting, function: str = TRIAL_FUNCTION) -> None:
-    """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it.
-    Nothing is charged for an engine without privacy.
+    """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it, as
+    for a private engine alone.
 
     Raises: InvalidInput where it fails.
     """

@@ -64,6 +64,6 @@ def test_a_search_that_may_choose_more_starts_it_with_what_it_chose(tmp_path, ra
 def test_a_search_that_may_choose_more_gets_its_share_of_this_machine(tmp_path, monkeypatch):
     leave_out_mlflow(monkeypatch)
     folder, seen = finish_search(tmp_path, num_samples=1, gpus_per_worker=None), []
-    monkeypatch.setattr(runner._Execution, "run", lambda it: seen.append(it.executed))
+    monkeypatch.setattr(runner, "_execute", lambda *given: seen.append(given[3]))
     runner.resume(folder, settings_in(tmp_path))
     assert [executed.gpus_per_worker for executed in seen] == [0.0]
