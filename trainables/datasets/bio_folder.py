@@ -1,5 +1,7 @@
-"""A user's own corpus in the form `seq.in` / `seq.out` / `label`: three aligned files, a record a
-line, in one folder or in one a part. Public sets in this form have its `files` and `read`.
+"""A user's own corpus in the form `seq.in` / `seq.out` / `label`, in one folder or one a part.
+
+These are three aligned files, a record a line. Public sets in this form have its `files` and
+`read`.
 """
 
 from __future__ import annotations
