@@ -98,7 +98,6 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch)
             features=features,
             log_confidence=features[:, 0],
             corpus="",
-            trial="",
         )
 
     monkeypatch.setattr(_shadow, "_train", train)
