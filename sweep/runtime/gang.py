@@ -57,8 +57,8 @@ def gang(pool: str, *, slot: int, settings: RunSettings, folder: Path) -> TorchT
 
 @dataclass
 class GangConfig(BackendConfig):  # type: ignore[misc]  # ray is untyped here
-    """In place of `TorchConfig`, for workers that listen on loopback alone where all are on one
-    node, and otherwise on the addresses of their nodes.
+    """In place of `TorchConfig`, whose workers listen on every interface: these listen on loopback
+    where all are on one node, otherwise on the addresses of their nodes.
     """
 
     backend: str
@@ -103,7 +103,6 @@ def _join(backend: str, rank: int, size: int, place: tuple[str, int]) -> None:
 
     if place[0] == LOOPBACK:  # all are on one node
         os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
-    # Torch's own rendezvous would listen on every interface.
     store = dist.TCPStore(  # type: ignore[attr-defined]  # its stubs lack it
         *place,
         world_size=size,
@@ -114,12 +113,12 @@ def _join(backend: str, rank: int, size: int, place: tuple[str, int]) -> None:
 
 
 def serve(config: dict[str, Any]) -> None:
-    """The main function of each worker of a gang."""
+    """What each worker of a gang runs."""
     import torch
     from ray.train.torch import get_device
 
-    from sweep.runtime.torch_team import team
-    from sweep.runtime.worker_loop import work
+    from sweep.runtime.torch_team import TorchTeam
+    from sweep.runtime.worker_loop import LoneTeam, work
 
     settings: RunSettings = config["settings"]
     torch.set_num_threads(settings.cpus_per_worker)
@@ -135,7 +134,7 @@ def serve(config: dict[str, Any]) -> None:
     work(
         lambda: ray.get(pool.take.remote(config["slot"], generation)),
         lambda event: ray.get(pool.send.remote(event)),
-        team(device),
+        TorchTeam(device) if settings.workers > 1 else LoneTeam(device),
         settings,
     )
 

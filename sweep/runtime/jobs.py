@@ -11,12 +11,7 @@ from sweep.planning.accounting import Accounting
 from sweep.planning.plan import plan_point
 from sweep.planning.pricing import price
 from sweep.runtime.events import TrialJob
-from sweep.search.source import (
-    group_at,
-    infeasible,
-    num_chosen,
-    observations_of,
-)
+from sweep.search.source import group_at, infeasible, num_chosen, observations_of
 from sweep.search.suggest import Observation, suggest
 from sweep.spending.gate import SpendGate
 from sweep.store.plans import PlannedTrial

@@ -8,23 +8,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sweep.runtime.worker_loop import LoneTeam
 from trainables.system.communication import Communicator
 
 # Rank 0 may wait for a verdict, or measure alone, for longer than any default time-out. A dead
 # peer is noticed by its closed connection and by Ray's health check, not by this.
 _PATIENCE = timedelta(days=7)
-# How long ranks wait for each other after a failure; a missing one is stuck in a collective
-# call that will never complete.
-_MEETING = timedelta(seconds=20)
+_MEETING = timedelta(seconds=20)  # after it a missing rank is stuck in a collective call for ever
 
 
 class TorchComm:
-    """A Communicator over process groups: `objects` (gloo) carries plain data, `tensors` sums.
-
-    `all_reduce_sum` is one flat collective of the whole clipped and noised tensor, whatever the
-    number of parameters.
-    """
+    """A Communicator over process groups: `objects` (gloo) carries plain data, `tensors` sums."""
 
     def __init__(
         self, objects: dist.ProcessGroup, tensors: dist.ProcessGroup, device: torch.device
@@ -53,10 +46,8 @@ class TorchComm:
 
 
 class TorchTeam:
-    """The team of all processes of the default process group, which must exist.
-
-    It has two sets of channels, `control` for the loop and `trial` for trials, so that messages of
-    a failed trial are never read by the next.
+    """The team of all processes of the default process group. The channels of `trial` are not those
+    of `control`, so that messages of a failed trial are never read by the next.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -72,15 +63,6 @@ class TorchTeam:
         """
         dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
         self.trial = _comm(_group("gloo"), self._device)
-
-
-def team(device: torch.device) -> TorchTeam | LoneTeam:
-    """The team of this process, which computes on `device`: of its process group, or of a single
-    process.
-    """
-    if dist.is_initialized() and dist.get_world_size() > 1:
-        return TorchTeam(device)
-    return LoneTeam(device)
 
 
 def _group(backend: str) -> dist.ProcessGroup:

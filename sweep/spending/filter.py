@@ -90,9 +90,7 @@ def total_of(
     for number, what in enumerate(releases):
         account.put(number, what, delta=delta)
     found = account.total() if kept else plain
-    if not kept or math.isinf(found.epsilon):
-        reasons = (*found.unaccounted, UNFILTERED)
-        found = replace(
-            found, epsilon=math.inf, accountant="none", tight=False, unaccounted=reasons
-        )
-    return found
+    if kept and math.isfinite(found.epsilon):
+        return found
+    reasons = (*found.unaccounted, UNFILTERED)
+    return replace(found, epsilon=math.inf, accountant="none", tight=False, unaccounted=reasons)

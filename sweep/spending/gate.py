@@ -1,9 +1,6 @@
 """The spend gate, which charges every epoch before it permits it, and the budgets that it holds:
-epsilon a trial, a total of all trials.
-
-The ledger records or refuses a charge; only then is the epoch permitted. `open_gate` has its limits
-from the space of a sweep and its spend from the ledger. `sweep.planning.plan` refuses trials
-over budget before anything starts.
+epsilon a trial, a total of all trials. `sweep.planning.plan` refuses trials over budget before
+anything starts.
 """
 
 from __future__ import annotations
@@ -18,14 +15,7 @@ from sweep.spending.ledger import Entry, Ledger, PricedTrial, attempt_key, entry
 from sweep.store.state import SweepState
 from sweep.store.sweeps import SweepFolder
 from trainables import accountants, formats
-from trainables.accountants import (
-    Account,
-    RdpFilter,
-    Release,
-    certify,
-    paper_zcdp,
-    release,
-)
+from trainables.accountants import Account, RdpFilter, Release, certify, paper_zcdp, release
 from trainables.errors import CannotAnalyze
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
@@ -95,11 +85,9 @@ def total_refusal(
 class SpendGate:
     """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
     threads. An answer is the reason of a refusal, or None; so is that of `charge`, which writes an
-    entry down before it permits (`Ledger.charge`). `trials` are by id; one that is
-    over in the sweep's `state` spends no more.
-
-    `spent` are the sweep's entries so far. With `total_filter` the budget's total holds for
-    adaptively chosen trials.
+    entry down before it permits (`Ledger.charge`). `trials` are by id; one that is over in the
+    sweep's `state` spends no more. `spent` are the sweep's entries so far. With `total_filter` the
+    budget's total holds for adaptively chosen trials.
     """
 
     sweep: str
@@ -151,7 +139,6 @@ class SpendGate:
         return total_refusal(self._total, self.budget.total, more, delta=delta)
 
     def _charge(self, trial_id: str, number: int, first: int, done: int) -> str | None:
-        """Charge the epoch after `done` to an attempt, unless it may not be spent."""
         self._attempts[trial_id] = number, first
         priced = self.trials[trial_id]
         if done >= priced.trial.epochs or priced.mechanism.is_free:

@@ -36,8 +36,8 @@ _HASH = "<u8"
 
 
 class HomeKey:
-    """The key in `file`, drawn at its first use, and the hashes of the home's data sets beside it
-    (`.records`): a folder of lists, each under the data set's name.
+    """The key in `file`, drawn at its first use, and beside it the folder of lists of hashes
+    (`.records`), each under its data set's name.
     """
 
     def __init__(self, file: Path) -> None:
@@ -101,12 +101,9 @@ class HomeKey:
             fresh.unlink()
         flush(self.file.parent)
 
-    # ---- records that data sets share
-
     def register(self, fingerprint: str, records: Iterable[bytes]) -> None:
-        """Store the hashes of a data set's records.
-
-        A registered data set is unchanged, because its fingerprint identifies its content.
+        """Store the hashes of a data set's records, whose fingerprint identifies its content: a
+        registered one is unchanged.
         """
         name, key = self.name_of(fingerprint), self.read()
         if name not in self._files():
@@ -120,14 +117,11 @@ class HomeKey:
             write_bytes(self.folder / f"{name}{_SUFFIX}", head + hashes.tobytes())
 
     def is_registered(self, fingerprint: str) -> bool:
-        """Whether the data set is registered."""
+        """Whether the hashes of its records are stored."""
         return self.name_of(fingerprint) in self._files()
 
     def overlaps(self, fingerprint: str) -> dict[str, int]:
-        """Names of the other data sets that share records with this one, and how many.
-
-        Empty for a data set that is not registered.
-        """
+        """Names of the other data sets that share records with a registered one, and how many."""
         name, files = self.name_of(fingerprint), self._files()
         if name not in files:
             return {}

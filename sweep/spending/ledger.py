@@ -1,8 +1,8 @@
 """The ledger: the releases of every trial of every sweep, by data set; and the price of a trial.
 
-An entry is written before its release, so a crash can only charge too much. A data set is
-identified by its fingerprint's keyed hash (`home_key`). One that shares records with an earlier one
-carries the earlier one's spend, because a release on either is a release about the shared records.
+An entry is written before its release, so a crash can only charge too much. A data set that shares
+records with an earlier one carries the earlier one's spend, because a release on either is a
+release about the shared records.
 
 A private selection is charged once, as a whole, before any trial starts; and with the composition
 of its trials once they are unsealed, where that costs more: what was paid never falls.
@@ -43,15 +43,12 @@ _DELTA = 1e-5  # where nothing was charged
 class Entry:
     """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a data set.
 
-    `dataset` is the data set's name (`HomeKey.name_of`); its plain fingerprint in an entry that is
-    not written yet.
-
     Entries of one attempt replace each other; the furthest counts. A resumed trial is a new
     attempt. Its repeated epochs are charged again, since their first outcome may have been seen.
     """
 
     # In the order in which the ledger has them.
-    dataset: str
+    dataset: str  # `HomeKey.name_of`; before it is written the plain fingerprint
     dataset_name: str = ""  # for people
     sweep: str  # `SweepFolder.ledger_name` at the time of the charge
     trial: str
@@ -65,7 +62,7 @@ class Entry:
 
     @property
     def sweep_id(self) -> str:
-        """What identifies the sweep: a folder that was renamed, moved or copied is the same."""
+        """Of the sweep, whatever its folder is called."""
         return sweep_id_in(self.sweep)
 
     @property
@@ -112,7 +109,7 @@ def attempt_key(entry: Entry) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedTrial:
-    """A planned trial with the mechanism of its epochs and its data set."""
+    """A planned trial with its mechanism and its data set."""
 
     trial: PlannedTrial
     mechanism: Mechanism
@@ -202,7 +199,7 @@ class Ledger:
 
     def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
         """The composition of all releases about a data set's records, at `delta` (default: the
-        smallest that any of its trials was charged at, or 1e-5).
+        smallest of its entries', or 1e-5).
         """
         self._read_new()
         name, shared = self.key.name_of(fingerprint), self.key.overlaps(fingerprint)

@@ -1,5 +1,4 @@
-"""An append-only log of typed entries for several processes, which survives any crash. Ledgers and
-sweeps are kept in such logs.
+"""The append-only log of typed entries, for several processes, of ledgers and sweeps.
 
 A line is a JSON object. Its first field is the `digest` of the rest of the line, its second the
 digest of the line before (`previous`); the head, a separate file, has the number of lines and the
@@ -56,9 +55,7 @@ class _Position(NamedTuple):
 class ChainedLog(Generic[_Entry]):
     """The log at `path` of the entries of `kind`, with its head (`.head`) and its lock (`.lock`)
     beside it. The first append creates the files, readable by their owner. `advice` is the next
-    step after damage.
-
-    It remembers its read position. Not for several threads.
+    step after damage. Not for several threads.
     """
 
     def __init__(self, path: Path, kind: TypeAdapter[_Entry], *, advice: str) -> None:
@@ -71,10 +68,7 @@ class ChainedLog(Generic[_Entry]):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock for appending.
-
-        Raises: FileNotFoundError where the log's folder is missing.
-        """
+        """Hold the lock for appending. Raises: FileNotFoundError without the log's folder."""
         with alone(self.path.with_suffix(".lock")):
             self._is_alone = True
             try:
@@ -99,10 +93,7 @@ class ChainedLog(Generic[_Entry]):
                 return self._read_new()
 
     def first(self) -> _Entry:
-        """The first entry, read alone.
-
-        Raises: InvalidData where there is none, or it is damaged.
-        """
+        """The first entry, read alone. Raises: InvalidData without one, or for a damaged one."""
         line = _content(self.path, is_line=True) or b""
         return self._entry(line.rstrip(b"\n"), _Position())
 
@@ -151,10 +142,7 @@ class ChainedLog(Generic[_Entry]):
         return entries
 
     def _entry(self, line: bytes, position: _Position) -> _Entry:
-        """The entry in the line after `position`.
-
-        Raises: InvalidData naming the problem of the line.
-        """
+        """Raises: InvalidData naming the problem of the line after `position`."""
         body = line[_BODY:]
         if not _is_whole(line) or not body.startswith(_PREVIOUS):
             problem = "damaged"

@@ -19,10 +19,7 @@ TrainingData = Corpus | PairCorpus
 
 @lru_cache(maxsize=16)
 def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
-    """The pairs of a config.
-
-    Raises: InvalidData for a file that is missing or damaged.
-    """
+    """The pairs of a config. Raises: InvalidData for a file that is missing or damaged."""
     phases.enter(phases.LOADING)
     return open_pairs(config, data_dir=settings.data_dir)
 

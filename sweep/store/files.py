@@ -1,6 +1,4 @@
-"""Atomic file writes that survive a crash (temporary file, flush, rename), private to their owner.
-JSON with infinities as text.
-"""
+"""Atomic writes of files that are private to their owner; JSON with infinities as text."""
 
 from __future__ import annotations
 
@@ -59,8 +57,5 @@ def indented_json(value: Any) -> str:
 
 
 def read_json(path: str | Path) -> Any:
-    """The plain data in a JSON file.
-
-    Raises: InvalidData for a file that is missing or damaged.
-    """
+    """The data in a JSON file. Raises: InvalidData for one that is missing or damaged."""
     return files.read_json(path, max_bytes=MAX_BYTES)

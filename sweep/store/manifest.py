@@ -1,7 +1,5 @@
-"""The manifest of a folder: the SHA-256 of every final file.
-
-Ended trials and exports have one, so that damage and edits are detected. Files written after the
-end of a trial (scores of attacks by the other trials) are left out.
+"""The manifest of the folder of an ended trial or of an export: the SHA-256 of every final file, so
+that damage and edits are detected.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from trainables.errors import InvalidData, one_line
 from trainables.files import file_text
 
 FILE = "manifest.json"
-_LATER = frozenset({FILE, "attack_scores.npz"})
+_LATER = frozenset({FILE, "attack_scores.npz"})  # scores by the other trials
 _TRANSIENT = ("checkpoint", ".")
 _MAX_NAME = 300  # characters of a name in a message
 _LOOKED_AT = "privacy_card.json"  # what tables read

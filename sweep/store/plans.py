@@ -68,7 +68,7 @@ class PlannedTrial:
     @property
     def is_exempt(self) -> bool:
         """Whether no budget of epsilon holds for the trial: a baseline for the curator, which adds
-        no noise. A baseline of a private engine pays like any trial.
+        no noise. One of a private engine pays.
         """
         return self.baseline and not claims_privacy(self.engine)
 
@@ -84,7 +84,7 @@ class PlannedTrial:
 
     @cached_property
     def config(self) -> TrialConfig:
-        """The trial's config; parsed once, at its first use.
+        """The trial's config.
 
         Raises: InvalidInput where the fields make none (not `is_config`); InvalidData where they
             make another than was planned, whose split and noise would differ.
@@ -137,9 +137,7 @@ class PlannedTrial:
         return " ".join(str(data[key]) for key in CORPUS if data.get(key) is not None)
 
     def reveals_count(self, figure: str) -> bool:
-        """Whether a figure of the trial reveals a number of training records that was counted on
-        private ones instead of declared.
-        """
+        """Whether a figure reveals a number of private training records that is not declared."""
         alone = figure.removeprefix("best_").removeprefix("log10_").removesuffix("_spent")
         if alone not in _OF_A_COUNT or not self.is_config:
             return False
@@ -147,7 +145,7 @@ class PlannedTrial:
         return data.num_records is None and not catalogue.entry("datasets", data.name).PUBLIC
 
     def may_publish(self, figure: str) -> bool:
-        """Whether a figure of the trial is registered as public and reveals no counted number."""
+        """Whether a figure is registered as public and reveals no such number."""
         return is_public(figure) and not self.reveals_count(figure)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,7 +156,6 @@ class PlannedTrial:
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """All trials of a sweep in order; `merged` counts points that were equal to an earlier one.
-
     An adaptive search adds its trials while it runs: `to_choose` configurations in all, each with
     `workers` processes, so that one group of processes serves them. `probes` are random points of
     its space that are planned and not run; no log has them. `filter_delta` is the smallest delta of

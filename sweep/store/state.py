@@ -1,7 +1,5 @@
 """The entries of a sweep's log, and the state of the sweep, which is what they come to. No disk.
-
-Entries say how the sweep was made, its plan, what became of its trials. Fields of facts, epochs and
-results that are not named here are kept unchanged.
+Fields of facts, epochs and results that are not named here are kept unchanged.
 """
 
 from __future__ import annotations
@@ -27,24 +25,15 @@ _OPEN = ConfigDict(extra="allow")
 
 
 class TrialStatus(StrEnum):
-    """What became of a trial; its value is the word in JSON and tables.
+    """What became of a trial; its value is the word in JSON and tables."""
 
-    refused      the plan does not run it
-    planned      nothing has run yet
-    running      a live process trains it
-    interrupted  epochs have run, and no process trains it now
-    done         trained to its last epoch and measured
-    stopped      stopped early (scheduler, budget), and measured
-    failed       raised an error, `sweep resume` tries it again
-    """
-
-    REFUSED = "refused"
-    PLANNED = "planned"
-    RUNNING = "running"
-    INTERRUPTED = "interrupted"
-    DONE = "done"
-    STOPPED = "stopped"
-    FAILED = "failed"
+    REFUSED = "refused"  # the plan does not run it
+    PLANNED = "planned"  # nothing has run yet
+    RUNNING = "running"  # a live process trains it
+    INTERRUPTED = "interrupted"  # epochs have run, and no process trains it now
+    DONE = "done"  # trained to its last epoch and measured
+    STOPPED = "stopped"  # stopped early (scheduler, budget), and measured
+    FAILED = "failed"  # raised an error, `sweep resume` tries it again
 
     @property
     def is_finished(self) -> bool:
@@ -75,8 +64,7 @@ class TrialStatus(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
     """The record of one trial. `metrics` are the final ones, else the last epoch's, and those of
-    the comparison with other trials. `violation` has a certified bound on epsilon and the claim
-    that it violates. `ended_at`: when its result was written.
+    the comparison with other trials. `violation` is as in `Panel`.
     """
 
     plan: PlannedTrial
@@ -88,7 +76,7 @@ class TrialRecord:
     notes: tuple[str, ...] = ()
     privacy: PrivacyCard | None = None
     violation: dict[str, float] | None = None
-    ended_at: float | None = None
+    ended_at: float | None = None  # when its result was written
 
 
 class EpochRow(TypedDict):
@@ -226,9 +214,7 @@ SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
 
 @dataclass
 class TrialState:
-    """One trial. `rows` are the epochs that count; `seconds` are those of every epoch that was
-    trained.
-    """
+    """One trial. `rows` are the epochs that count, `seconds` those of every trained epoch."""
 
     rows: list[EpochRow] = field(default_factory=list)
     seconds: float = 0.0
@@ -370,7 +356,7 @@ class SweepState:
         return {trial_id for trial_id, trial in self._trials.items() if trial.has_begun}
 
     def statuses(self, *, running: bool) -> Counter[TrialStatus]:
-        """The number of trials by status, faster than their records."""
+        """The number of trials by status."""
         return Counter(
             self.trial(name).status(runs=trial.runs, running=running)
             for name, trial in self.planned.items()

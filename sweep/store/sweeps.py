@@ -26,7 +26,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -238,7 +237,7 @@ class SweepFolder:
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Hold the lock of the process that runs the sweep. It is released with the process.
+        """Hold the lock of the process that runs the sweep, which is released with it.
 
         Raises: InvalidInput where another process holds it or runs a copy of the folder, or where
         the sweep was deleted.
@@ -291,7 +290,7 @@ class SweepFolder:
         return self._holds > 0 or locks.is_held(self.path / "lock")
 
     def request_stop(self) -> None:
-        """Request the running process to stop; it checks about once a second."""
+        """Request the running process to stop, which it checks about once a second."""
         write_text(self.path / "stop", "")
 
     @property
@@ -300,10 +299,7 @@ class SweepFolder:
         return (self.path / "stop").exists()
 
     def delete(self) -> None:
-        """Remove the sweep and all its files.
-
-        Raises: InvalidInput where it is running.
-        """
+        """Remove the sweep and all its files. Raises: InvalidInput where it is running."""
         self.require_at_rest()
         with self._lock():
             # Renamed first: a partly removed sweep must not be listed, or block the name.
@@ -349,10 +345,7 @@ def create(home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, An
 
 
 def require_free(home: Path, name: str) -> Path:
-    """The place of a new sweep of this name.
-
-    Raises: InvalidInput for an invalid name, or one that exists already.
-    """
+    """The place of a new sweep. Raises: InvalidInput for a name that is invalid or exists."""
     place = _place(home, name)
     if place.exists():
         raise InvalidInput(
@@ -363,10 +356,7 @@ def require_free(home: Path, name: str) -> Path:
 
 
 def open_sweep(home: Path, name: str) -> SweepFolder:
-    """The folder of a sweep that exists.
-
-    Raises: InvalidInput for an invalid name, or one that no sweep has.
-    """
+    """Raises: InvalidInput for an invalid name, or one that no sweep has."""
     place = _place(home, name)
     if not (place / LOG).exists():
         known = ", ".join(names(home)) or "none"
@@ -405,10 +395,8 @@ def _place(home: Path, name: str) -> Path:
 
 class Vault:
     """The vault of a private selection in the folder of a sweep: its trials, which no command
-    shows. It is private to its owner (0700), and read by `sweep resume` and `sweep unseal`.
-
-    `draws` is a separate sweep with every drawn trial; `ledger_file` has the releases of each
-    trial, which are charged at unsealing.
+    shows. `draws` is a separate sweep with every drawn trial; `ledger_file` has the releases of
+    each trial, which are charged at unsealing.
     """
 
     def __init__(self, sweep: SweepFolder) -> None:
@@ -447,19 +435,21 @@ _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting",
 
 def about(command: Sequence[str]) -> dict[str, Any]:
     """The provenance of a sweep as plain data; exports and reports have it."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
     return {
         "command": [hide_passwords(word) for word in command],
         "git_commit": _git_commit(),
-        "versions": dict(_versions()),
+        "versions": versions,
         "machine": platform.machine(),
     }
 
 
 def _git_commit() -> str | None:
-    """The commit of this code, where it runs from a checkout.
-
-    An installed package may be inside another repository (a virtual environment in a user's
-    project), whose commit is not that of this code.
+    """The commit of this code, where it runs from a checkout. An installed package may be in a
+    repository of its user, whose commit is another.
     """
     here, found = Path(__file__), b""
     try:
@@ -470,15 +460,6 @@ def _git_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.decode().strip()
-
-
-@cache
-def _versions() -> Mapping[str, str]:
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
 
 
 @contextmanager
@@ -499,9 +480,8 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
 def require_storage(
     settings: Settings, *, check: Callable[[Path], None] = disk.require_writable
 ) -> None:
-    """Check that the folders of all sweeps can be written to, before anything is started.
-
-    Raises: StorageFailed where the disk fails; InvalidInput for any other reason.
+    """Raises: StorageFailed where the folders of all sweeps cannot be written to because the disk
+    fails; InvalidInput for any other reason.
     """
     for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
         with _writing(name, folder):
@@ -510,9 +490,7 @@ def require_storage(
 
 @contextmanager
 def _writing(name: str, folder: Path) -> Iterator[None]:
-    """Raises: StorageFailed where the folder's disk fails, InvalidInput for any other error of the
-    system, with the `name` of the setting.
-    """
+    """Raises: StorageFailed where the folder's disk fails, else InvalidInput with the setting."""
     try:
         yield
     except (OSError, StorageFailed) as error:
