@@ -3,9 +3,9 @@
     python benchmarks/synthesis/missing_function.py --function WeatherQueryApi [options]
 
 Two trials, of one and of two stages, generate utterances at one epsilon from the private pairs, the
-function taken out of the public tenth (`synthesis.remove_function`); `tasks.adaptation` then trains
-a parser on the public pairs alone ("none"), on them and each synthetic set, annotated by the parser
-of all pairs in place of experts, and on all pairs ("full"), with equally many steps each. Tested on
+function taken out of the public tenth (`synthesis.remove_function`). A parser is then trained on
+the public pairs alone ("none"), on them and each synthetic set, annotated by the parser of all
+pairs in place of experts, and on all pairs ("full"), with equally many steps each. Tested on
 held-out human pairs with the function, without it, and all. What is there from an earlier start is
 not made again. One thread; progress as lines, a Markdown table at the end.
 """
@@ -16,7 +16,8 @@ import argparse
 import json
 import os
 import time
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,14 @@ import torch
 from sweep.synthesis.score_texts import read_texts
 from trainables.config import TrialConfig, parse
 from trainables.data.pair_split import split_pairs
-from trainables.data.pairs import open_pairs
+from trainables.data.pairs import Pair, PairCorpus, open_pairs
+from trainables.errors import InvalidInput
+from trainables.metrics.parsing import score_by_function
+from trainables.parse.function_types import predicate
+from trainables.parse.match import Program
 from trainables.result import EpochReport
 from trainables.system.communication import Alone
-from trainables.tasks.adaptation import adapt
-from trainables.tasks.parsing import ParserSettings
+from trainables.tasks.parsing import Parser, ParserSettings, gold_programs, train_parser
 from trainables.tasks.synthesis import GENERATED
 from trainables.trial import run
 
@@ -87,12 +91,63 @@ def main() -> None:
         "function": options.function,
         "num_test": len(split.test),
         "steps": STEPS,
-        "rows": {name: asdict(row) for name, row in rows.items()},
+        "rows": rows,
         "epsilon": options.epsilon,
         "seconds": time.perf_counter() - started,
     }
     (options.home / "missing_function.json").write_text(json.dumps(found, indent=1))
     print(_table(found))
+
+
+def adapt(
+    public: PairCorpus,
+    private: PairCorpus,
+    synthetic: Mapping[str, Sequence[str]],
+    test: PairCorpus,
+    *,
+    rule: str,
+    settings: ParserSettings,
+    steps: int,
+    seed: int,
+    report: Callable[[str], None] = lambda _: None,
+) -> dict[str, dict[str, Any]]:
+    """A row for "none", each synthetic set of utterances, and "full": the parser's training data,
+    and its scores "with", "all" and "without".
+
+    Each parser takes about `steps` steps, so that more pairs are not more training. The parser of
+    "full" was trained on the private programs, so no result may be released.
+
+    Raises: InvalidInput where the public pairs use the function, the test pairs do not, or a
+    synthetic set is empty.
+    """
+    uses = predicate(rule)
+    if any(map(uses, public.programs)):
+        raise InvalidInput(f"expected public pairs without {rule!r}, some use it")
+
+    def learn(name: str, pairs: PairCorpus) -> tuple[Parser, dict[str, Any]]:
+        report(f"{name}: {len(pairs)} pairs")
+        epochs = max(1, round(steps / -(-len(pairs) // settings.batch_size)))
+        parser = train_parser(pairs, settings=replace(settings, epochs=epochs), seed=seed)
+        predicted = [Program.of(program) for program in parser.parse(test.utterances)]
+        found = score_by_function(gold_programs(parser, test), predicted, rule=rule)
+        return parser, {
+            "num_pairs": len(pairs),
+            "num_with_function": sum(map(uses, pairs.programs)),
+            "scores": {part: asdict(scores) for part, scores in found.items()},
+        }
+
+    def and_public(name: str, pairs: tuple[Pair, ...]) -> PairCorpus:
+        return PairCorpus(f"{public.name}+{name}", public.pairs + pairs, public=False)
+
+    for name, utterances in synthetic.items():
+        if not utterances:
+            raise InvalidInput(f"expected non-empty synthetic sets, got {name!r} of none")
+    expert, full = learn("full", and_public(private.name, private.pairs))
+    rows = {"none": learn("none", public)[1]}
+    for name, utterances in synthetic.items():
+        annotated = tuple(map(Pair, utterances, expert.parse(utterances), [name] * len(utterances)))
+        rows[name] = learn(name, and_public(name, annotated))[1]
+    return {**rows, "full": full}
 
 
 def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
