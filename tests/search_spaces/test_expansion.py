@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from search_spaces import expansion as expanding
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from search_spaces.space import read
+from tests.refusals import refused
 
 TINY = Path(__file__).with_name("tiny.yaml")
 LR, BATCH = "training.learning_rate", "training.expected_batch_size"
@@ -50,6 +52,16 @@ def test_a_constraint_refuses_a_point_with_its_reason():
 def test_equal_points_are_run_once():
     found = expansion(axes={LR: [0.1, 0.1, 1e-1]}, repeats=[3, 3])
     assert (len(found.points), found.merged) == (1, 5)
+
+
+def test_too_many_points_are_refused_before_any_is_made_and_over_all_variants(monkeypatch):
+    monkeypatch.setattr(expanding, "MAX_POINTS", 3)
+    assert len(expansion(axes={LR: [0.1, 0.2, 0.3]}).points) == 3
+    with refused("at most 3 points"):  # a product whose points would merge into one
+        expansion(axes={LR: [0.1] * 4})
+    variants = [{"name": "a", "set": {"training.seed": 1}}, {"name": "b"}]
+    with refused("at most 3 points"):
+        expansion(axes={LR: [0.1, 0.2]}, variants=variants)
 
 
 def test_a_point_that_any_variant_calls_a_baseline_is_one():
