@@ -124,11 +124,18 @@ def test_advice_never_moves_epsilon():
     assert advice(records) == ["C: the best trial has the smallest value tried, 0.5: try smaller"]
 
 
-def test_two_axes_that_vary_together_get_no_advice():
-    values = [(rate, size) for rate, size in ((0.1, 32), (0.2, 64), (0.4, 128)) for _ in range(4)]
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(1, 2), (2, 4), (3, 1), (4, 3)],  # of no rank correlation, and each tells the other
+        [(1, 1), (1, 2), (2, 2), (2, 3), (3, 3), (3, 4)],  # neither tells the other
+    ],
+)
+def test_two_axes_that_vary_together_get_no_advice(pairs):
     records = [
-        trial(n, rate, **{RATE: rate, SIZE: size, C: 1.0 + n % 4})
-        for n, (rate, size) in enumerate(values)
+        trial(f"{pair}{c}", pair[0], **{RATE: pair[0] / 10, SIZE: 32 * pair[1], C: 1.0 + c})
+        for pair in pairs
+        for c in range(4)
     ]
     assert [each.partition(":")[0] for each in advice(records)] == ["C"]
     alone = changed(records, SIZE, lambda values: 32)

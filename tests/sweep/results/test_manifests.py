@@ -167,15 +167,18 @@ def test_an_export_says_which_choices_no_epsilon_covers(toy, tmp_path, objective
     record = toy.records()[1]
     without = json.loads((export_trial(toy, record, tmp_path / "bare") / "about.json").read_text())
     assert len(without["notes"]) == (objective == "leakage")
+    assert without["predict"] == "sweep predict . < utterances"
     record = replace(record, privacy=record.privacy.model_copy(update={"provenance": "of my own"}))
     write_card(toy.trial_folder(record.plan.id), record.privacy)
     manifest.write(toy.trial_folder(record.plan.id))
+    own_code = record.plan.fields | {"model": {**record.plan.fields["model"], "factory": "mine:m"}}
+    record = replace(record, plan=replace(record.plan, origin=own_code))
     place = export_trial(toy, record, tmp_path / "out", chosen_by=chosen_by)
     about = json.loads((place / "about.json").read_text())
     assert about["chosen_by"] == chosen_by
     assert (about["repeat"], about["predict"]) == (
         "sweep run config.yaml --set data.schema_file=PATH --set data.path=PATH",
-        "sweep predict . < utterances",
+        "sweep predict . --factory mine:m < utterances",
     )
     provenance, *notes = about["notes"]
     assert provenance == "of my own"
