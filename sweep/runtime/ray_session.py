@@ -247,7 +247,7 @@ def _start_local(**options: Any) -> Any:
     import ray
 
     if not os.environ.get(_temporary(), "").isascii():  # Ray would find out after seconds
-        raise _no_place(ValueError("no ASCII"))
+        raise _no_place("no ASCII")
     for left in reversed(range(_STARTS)):
         try:
             return ray.init(**options)
@@ -257,7 +257,8 @@ def _start_local(**options: Any) -> Any:
             failed = _daemons_here()
             processes.kill([*processes.descendants(failed), *failed])
             if isinstance(error, OSError) and disk.failure_of(error, Path.cwd()) is None:
-                raise _no_place(error) from None
+                why = error.strerror or one_line(words_of(error), characters=300)
+                raise _no_place(why) from None
             if "timed out during startup" not in str(error):
                 raise
             if not left:
@@ -267,10 +268,9 @@ def _start_local(**options: Any) -> Any:
     raise AssertionError("the last try returns or raises")
 
 
-def _no_place(error: Exception) -> InvalidInput:
-    """Why Ray cannot keep its files and sockets in the temporary folder."""
+def _no_place(why: str) -> InvalidInput:
+    """Ray cannot keep its files and sockets in the temporary folder."""
     name = _temporary()
-    why = getattr(error, "strerror", None) or one_line(words_of(error), characters=300)
     return InvalidInput(
         "expected a temporary folder that Ray can write to, with a path in ASCII and sockets in it"
         f" of at most 107 bytes ({why}), got {name}={os.environ.get(name)!r}: set RAY_TMPDIR to"

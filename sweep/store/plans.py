@@ -28,6 +28,10 @@ _OF_A_COUNT = frozenset(
 )
 
 
+def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
+    return origin.model_dump(mode="json") if isinstance(origin, TrialConfig) else origin
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlannedTrial:
     """One trial of a plan: its point of the space, its config, and what pricing found.
@@ -45,8 +49,8 @@ class PlannedTrial:
     origin: Annotated[
         TrialConfig | dict[str, Any],
         PlainValidator(TypeAdapter(dict).validate_python),  # parsed where it is used
-        Field(validation_alias="config", serialization_alias="config"),
-        PlainSerializer(lambda origin: _fields_of(origin)),
+        Field(alias="config"),
+        PlainSerializer(_fields_of),
     ] = field(compare=False)
     steps: int | None = None
     num_records: int | None = None
@@ -194,11 +198,7 @@ class Plan:
         }
 
 
-_TRIAL: TypeAdapter[PlannedTrial] = TypeAdapter(PlannedTrial)
-
-
-def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
-    return origin.model_dump(mode="json") if isinstance(origin, TrialConfig) else origin
+_TRIAL = TypeAdapter(PlannedTrial)
 
 
 def group_of(config: Mapping[str, Any]) -> str:

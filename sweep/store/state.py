@@ -218,7 +218,6 @@ class TrialState:
 
     rows: list[EpochRow] = field(default_factory=list)
     seconds: float = 0.0
-    last_epoch: int = 0  # of the last report; a smaller one repeats epochs
     has_started: bool = False
     result: Result | None = None
     failed: str | None = None
@@ -259,9 +258,8 @@ class TrialState:
     def add_epoch(self, row: EpochRow) -> None:
         """Count an epoch instead of those from its number on."""
         done = row["epochs_done"]
-        if done > self.last_epoch:
+        if done > self.epochs_done:  # else it repeats epochs
             self.seconds += row["seconds"]
-        self.last_epoch = done
         while self.rows and self.rows[-1]["epochs_done"] >= done:
             self.rows.pop()
         if done:
