@@ -84,11 +84,9 @@ def run_trials(
 
 @dataclass
 class Driver:
-    """Called with each event, it returns whether the trial may continue. Slow work that can be
-    deferred runs in a separate thread.
-
-    `watch` is called with each trial's progress, `rehearse` before the first charge of a trial; it
-    raises InvalidInput where the trial would fail. Not for several threads.
+    """Called with each event, it returns whether the trial may continue. `watch` is called with
+    each trial's progress, `rehearse` before the first charge of a trial; it raises InvalidInput
+    where the trial would fail. Not for several threads.
     """
 
     gate: SpendGate
@@ -103,10 +101,7 @@ class Driver:
     )
 
     def run(self, settings: RunSettings, source: ChosenJobs | None = None) -> None:
-        """Run the sweep's unfinished trials, and those that `source` chooses.
-
-        Raises: as `run_trials`.
-        """
+        """Run unfinished trials, and those that `source` chooses. Raises: as `run_trials`."""
         phases.enter(phases.TRAINING)
         records = self.folder.records(running=False)
         jobs = [job_of(record.plan, self.folder) for record in records if record.status.is_resumed]
@@ -118,10 +113,7 @@ class Driver:
             self._background.shutdown(wait=False, cancel_futures=True)
 
     def __call__(self, event: TrialEvent) -> Verdict:
-        """Record the event and answer it.
-
-        Raises: StorageFailed where a failed disk paused a trial.
-        """
+        """Record and answer an event. Raises: StorageFailed where a failed disk paused a trial."""
         priced, verdict = self.gate.trials[event.trial_id], GO_ON
         kind, _, words = event.reason.partition(": ")
         if event.kind == "started":
@@ -189,9 +181,7 @@ class Driver:
         return self.folder.state().trial(priced.trial.id).epochs_done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
-        """Compute the figures of a trial's later epochs and card during training, because exact
-        figures take seconds for which its workers would otherwise wait.
-        """
+        """Compute figures during training, because workers would wait seconds for exact ones."""
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
             accountants.bounds_after(priced.mechanism, epochs)
         accountant = priced.trial.config.privacy.accountant
@@ -227,9 +217,7 @@ class _Refused(BaseException):
 def _run_here(
     jobs: Sequence[TrialJob], events: Events, settings: RunSettings, source: ChosenJobs | None
 ) -> None:
-    """Run the jobs in this process, one after another: the executor without Ray, with one process
-    for each, whatever its `workers`.
-    """
+    """Run the jobs in this process, one after another, whatever their `workers`."""
     why = ""  # the present trial must stop
     waiting = itertools.chain(jobs, iter(source.next, None) if source is not None else ())
 

@@ -33,12 +33,10 @@ MAX_FAILURES = 3  # deaths of workers that a trial survives
 
 @dataclass(frozen=True, kw_only=True)
 class TrialJob:
-    """One trial to run.
-
-    `folder` is on storage that the driver and every worker share; `point` has the values of the
-    space's axes by their paths, for Ray Tune. Workers get it with the number of their `attempt`,
-    from 1 within one call of `run_trials`, which resumes from a checkpoint where `epochs_done` is
-    not 0.
+    """One trial to run. `folder` is on storage that the driver and every worker share; `point` has
+    the values of the space's axes by their paths, for Ray Tune. Workers get it with the number of
+    their `attempt`, from 1 within one call of `run_trials`, which resumes from a checkpoint where
+    `epochs_done` is not 0.
     """
 
     trial_id: str
@@ -76,10 +74,7 @@ class TrialEvent:
 @dataclass(frozen=True)
 class Verdict:
     """The driver's answer to an event: the `reason` why the trial may spend no other epoch, empty
-    where it may.
-
-    `epochs_done`: epochs in the checkpoint from which a new attempt resumes; only later ones are
-    charged.
+    where it may. `epochs_done`: epochs in the checkpoint from which a new attempt resumes.
     """
 
     reason: str = ""

@@ -1,10 +1,8 @@
 """Gangs of Ray Train workers that stay for the whole sweep and train one trial after another.
 
 Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
-slot has one `TorchTrainer`, whose workers take their trials from the pool.
-
-Ray Train's controller of a slot imports this module as well: torch, which takes seconds, is
-imported where it is used.
+slot has one, whose workers take their trials from the pool. Its controller imports this module as
+well, so torch, which takes seconds, is imported where it is used.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from sweep.store.sweeps import SweepFolder
 
 
 def job_of(trial: PlannedTrial, folder: SweepFolder) -> TrialJob:
-    """The job of a trial of the sweep."""
+    """The job of a planned trial."""
     return TrialJob(
         trial_id=trial.id,
         config=trial.config,

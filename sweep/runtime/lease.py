@@ -1,7 +1,4 @@
-"""What a Tune trial does, in an actor of its own.
-
-The actor imports this module, so it imports nothing that takes seconds beside Tune.
-"""
+"""What a Tune trial does, in an actor, which imports nothing that takes seconds beside Tune."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The pool that leases gangs of workers to Ray Tune's trials.
+"""The pool that leases gangs of workers to Ray Tune's trials: an asyncio state machine without Ray,
+which `sweep.runtime.tune` runs as a named actor.
 
-`Pool` is an asyncio state machine without Ray; `sweep.runtime.tune` runs it as a named actor. A
-Tune trial leases a gang and then takes the reports of its workers one after another; a report waits
-until the Tune trial has passed it to its scheduler, and then until the driver has written it and
-charged the next epoch. Only then may that epoch start. Without a Tune trial nothing is trained.
+A Tune trial leases a gang and then takes the reports of its workers one after another; a report
+waits until the Tune trial has passed it to its scheduler, and then until the driver has written it
+and charged the next epoch. Only then may that epoch start.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ class _Slot:
 
 
 class Pool:
-    """Leases gangs to the Tune trials of `jobs`, and passes reports and verdicts.
-
-    Methods are coroutines of one event loop, so each runs atomically between its awaits.
-    """
+    """Its methods are coroutines of one event loop: each runs atomically between its awaits."""
 
     def __init__(self, jobs: Sequence[TrialJob]) -> None:
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
@@ -107,9 +104,8 @@ class Pool:
         """The next leased trial for the gang in `slot`; None when none will come, the slot is
         beyond the limit, or another group has replaced the caller's.
 
-        `generation` names the present group of processes. A new generation whose slot has an
-        unfinished trial is the rebuilt group of workers that died. It gets the same trial again,
-        until that has failed too often.
+        `generation` names the group of processes. A new one whose slot has an unfinished trial is
+        the rebuilt group of workers that died. It gets the same trial until that failed too often.
         """
         place = self._slots.setdefault(slot, _Slot())
         if place.generation != generation:
@@ -173,7 +169,7 @@ class Pool:
         return Verdict(trial.stop)
 
     async def pulse(self) -> None:
-        """Never return. A waiting caller notices this actor's death at once."""
+        """Never return: who waits notices this actor's death at once."""
         await asyncio.Event().wait()
 
     # ---- the driver's side
@@ -193,9 +189,7 @@ class Pool:
         self._trials[job.trial_id] = _Trial(job)
 
     async def limit_slots(self, number: int) -> None:
-        """Keep the first `number` slots: a gang of another one ends after its trial. 0 ends Tune
-        trials, too.
-        """
+        """Keep the first `number` slots: other gangs end after their trials, at 0 Tune's, too."""
         self._num_slots = number
         await self._notify()
 

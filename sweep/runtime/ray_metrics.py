@@ -1,8 +1,4 @@
-"""A running sweep's figures as Ray application metrics, for dashboards.
-
-The driver records them from the files of the sweep after each epoch, and Ray's agent serves them
-for scraping. Without Ray (executor `local`) nothing happens.
-"""
+"""A running sweep's figures as Ray application metrics, which Ray's agent serves to dashboards."""
 
 from __future__ import annotations
 
@@ -87,7 +83,7 @@ def in_ascii(text: str) -> str:
 
 
 def _ray_is_up() -> bool:
-    """Whether this process is connected to Ray, without importing it."""
+    """Whether this process is connected to Ray, which executor `local` never imports."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 

@@ -124,16 +124,13 @@ def session(settings: RunSettings) -> Iterator[None]:
 
 
 def remove(folders: Iterable[str | Path]) -> None:
-    """Remove folders of a session that has ended."""
+    """Remove what a session has left."""
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def set_environment(settings: RunSettings) -> None:
-    """Set what Ray reads from the environment when it is imported.
-
-    Raises: InvalidInput if a local cluster would accept calls without a token.
-    """
+    """Set what Ray reads from the environment when imported. Raises: as `require_token`."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ.update(_REQUIRED)
@@ -164,8 +161,7 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
     if dead_daemon() is None:
         _callers[:] = [thread for thread in _callers if thread.is_alive()]
         if not _callers:
-            # Ray kills a raylet that a busy machine does not end within a second; its agents would
-            # look for their cluster for another minute.
+            # Agents of a raylet that Ray has killed would look for their cluster for a minute.
             started = _daemon_processes() if is_own else []
             _daemons.clear()
             try:
@@ -174,8 +170,7 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
                 processes.kill([*started, *(_daemon_processes() if is_own else [])])
             return
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
-    # shutdown, before the failure is reported. The workers have gone with their raylet or their
-    # pool, and Ray's reaper ends what is left when this process does.
+    # shutdown, before the failure is reported. The workers have gone with their raylet or pool.
     sys.excepthook = sys.__excepthook__  # Ray's asks its GCS, and waits a minute for a dead one
     atexit.register(partial(_leave, code, is_own=is_own))
 
@@ -204,7 +199,6 @@ def _daemons_here() -> list[Any]:
 
 
 def _start_own(settings: RunSettings) -> None:
-    """Start a local cluster."""
     before = os.environ.get("PYTHONPATH")
     # Workers inherit it: they must import this `sweep`, not another package of the same name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PACKAGES), before)))
@@ -236,10 +230,8 @@ def _start_own(settings: RunSettings) -> None:
 
 
 def _start_local(**options: Any) -> Any:
-    """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds.
-
-    That limit is fixed in Ray, and a busy machine or a cold disk exceeds it at the first start; the
-    next one finds the files in memory.
+    """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds: the
+    next start of a busy machine finds the files in memory.
 
     Raises: InvalidInput where its temporary folder cannot be used; SweepError where it does not
     start at all.
@@ -284,19 +276,15 @@ def _temporary() -> str:
 
 
 def dead_daemon() -> str | None:
-    """The name of a daemon of the local cluster that has died; None where all live, or where the
-    cluster was not started by this process.
-
-    Ray itself ends a process whose Ray lost one within a minute, without a message of ours.
+    """The name of a daemon of a local cluster of this process that has died. Ray itself would end
+    the process within a minute, without a message of ours.
     """
     return next((name for name, each in _daemons.items() if not processes.is_alive(each)), None)
 
 
 def require_token() -> None:
-    """Check that a Ray of our own will ask for a token.
-
-    Raises: InvalidInput where token authentication is disabled on this machine, or Ray has read
-    its environment before it could be asked for.
+    """Raises: InvalidInput where a Ray of our own would ask for no token, because authentication is
+    disabled on this machine or Ray has read its environment already.
     """
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode.lower() != "token":
@@ -314,7 +302,7 @@ def require_token() -> None:
 
 
 def cluster_size() -> Machine:
-    """The size of the cluster that this process is connected to."""
+    """The cluster that this process is connected to."""
     import ray
 
     found = ray.cluster_resources()

@@ -49,8 +49,7 @@ def execute(
     executed: RunSettings,
     watch: Watch,
 ) -> None:
-    """Draw from the plan where that has not been done, charge the selection, run what was drawn
-    and release the best.
+    """Draw from the plan and charge the selection, both once, run what was drawn, release the best.
 
     Raises: InvalidInput where the data set's total does not permit the selection, or the price does
     not cover the release of a trial that was drawn; TrialFailed where a trial failed, and then
@@ -142,8 +141,8 @@ def require_sealed(folder: SweepFolder) -> Vault:
 
 
 def unseal(folder: SweepFolder, settings: Settings) -> str | None:
-    """Show every trial. Before that, the composition of all of them replaces the selection in the
-    ledger. Returns why results are missing in the tracking store, or None.
+    """Charge the composition of all trials, then show them. Returns why results are missing in the
+    tracking store, or None.
 
     Raises: InvalidInput as `require_sealed`, or where the composition exceeds `budget.total` or the
     sweep's `--budget-total`; InvalidData where a ledger lacks an entry.

@@ -1,8 +1,5 @@
 """Runs trials on Ray: Ray Tune explores, gangs of workers train, this process decides and writes.
-
-A Tune trial stands for a trial of the sweep. It leases a gang of workers, passes each epoch's
-report to Tune's scheduler, and permits the next epoch when `ray.tune.report` has returned; the
-driver then charges it. A trial that Tune never starts is never trained.
+A trial that Tune never starts is never trained.
 """
 
 from __future__ import annotations
@@ -78,8 +75,7 @@ class _Exploration:
     def __init__(
         self, jobs: list[TrialJob], source: ChosenJobs | None, settings: RunSettings, files: Path
     ) -> None:
-        size = ray_session.cluster_size()
-        # A cluster is known now.
+        size = ray_session.cluster_size()  # which is known now
         gpus = gpu_share(settings.gpus_per_worker, size)
         settings = settings.model_copy(update={"gpus_per_worker": gpus})
         if settings.address is not None:
@@ -162,8 +158,8 @@ class _Exploration:
         return bool(unfinished) or not is_over
 
     def _fill_memory(self, peak: int) -> None:
-        """Start the gangs that the memory permits, and end those that it does not: a worker that is
-        killed for memory repeats an epoch, which is charged again.
+        """Start the gangs that the memory permits, and end others: a worker that is killed for
+        memory repeats an epoch, which is charged again.
         """
         number = fit_into_memory(
             self._slots, workers=self._settings.workers, peak=peak, memory=self._memory
@@ -174,9 +170,7 @@ class _Exploration:
             self._gangs[-1].start()
 
     def _keep_gang(self, slot: int) -> None:
-        """Run the trainer of a slot to its end; restart it when it failed too often but a trial had
-        made progress.
-        """
+        """Run the trainer of a slot to its end, again if it failed after a trial had progressed."""
         try:
             while True:
                 before = self._progress
@@ -278,8 +272,8 @@ def _text(value: Any) -> str:
 
 
 class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
-    """Notifies the pool that a Tune trial ended, whose actor may be dead already; no effect where
-    the trial of the sweep was over. It replaces Tune's callback that prints the trials.
+    """Notifies the pool that a Tune trial ended, whose actor may be dead already. It replaces the
+    callback of Tune that prints the trials.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -299,9 +293,7 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
 
 
 class _OfThisProcess:
-    """Never copied; what Tune keeps of it on disk is not read, for a sweep is resumed from its own
-    folder.
-    """
+    """Never copied; what Tune keeps of it on disk is not read."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _OfThisProcess:
         return self
@@ -325,16 +317,14 @@ class _Stop(_OfThisProcess, tune.Stopper):  # type: ignore[misc]
 
 
 class _Suggestions(_OfThisProcess, Searcher):  # type: ignore[misc]
-    """A search of this project for Tune. It reads the results of its trials from the sweep's
-    folder, so that a resumed sweep has them all.
-    """
+    """A search of this project for Tune, which reads results from the sweep's folder alone."""
 
     def __init__(self, suggest: Callable[[], TrialJob | None]) -> None:
         super().__init__()
         self._suggest = suggest
 
     def suggest(self, trial_id: str) -> Any:
-        """The config of the next trial."""
+        """The config of a Tune trial."""
         job = self._suggest()
         return Searcher.FINISHED if job is None else {TRIAL: job.trial_id, **job.point}
 

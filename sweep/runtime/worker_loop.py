@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 class LoneTeam:
-    """The team of a single process, without torch.distributed. As any team, it has `control` for
-    the loop and `trial` for trials.
-    """
+    """A single process. As any team, it has `control` for the loop and `trial` for trials."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.control: Communicator = Alone(device)
@@ -56,9 +54,7 @@ def work(take: Take, send: Send, team: LoneTeam | TorchTeam, settings: RunSettin
     on some ranks only leaves the others waiting, so the exception ends this process and the group
     is rebuilt.
     """
-    # Modules and the plan are permanent, and scanning them for garbage after each trial costs
-    # tenths of a second.
-    gc.freeze()
+    gc.freeze()  # modules and the plan: to scan them after each trial costs tenths of a second
     try:
         for number in itertools.count():
             taken = take() if team.control.rank == 0 else None
