@@ -54,7 +54,7 @@ def ledger(
     ]
     if dataset is not None and not wanted:
         raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
-    spends = [book.spend(key, delta=delta, exact=True) for key in wanted]
+    spends = [book.spend(key, delta=delta) for key in wanted]
     if as_json:
         print_json("ledger", {"datasets": [asdict(spend) for spend in spends]})
         return

@@ -197,7 +197,7 @@ class Ledger:
         self._read_new()
         return tuple(dict.fromkeys(self.key.name_of(e.dataset) for e in self._entries.values()))
 
-    def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
+    def spend(self, fingerprint: str, *, delta: float | None = None) -> Spend:
         """The composition of all releases about a data set's records, at `delta` (default: the
         smallest of its entries', or 1e-5).
         """
@@ -205,7 +205,7 @@ class Ledger:
         name, shared = self.key.name_of(fingerprint), self.key.overlaps(fingerprint)
         counted = self._about({name, *shared})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
-        compose = partial(certify, delta=at, effort="exact" if exact else "total")
+        compose = partial(certify, delta=at, effort="exact")
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if not what.reasons]
         return Spend(

@@ -92,7 +92,7 @@ def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path, way):
     assert begun > 0
     counted = [entry.release for entry in ledger.of_sweep(folder.ledger_name)]
     assert certify(counted, delta=1e-5).epsilon <= total
-    spend = ledger.spend(dataset, exact=True)
+    spend = ledger.spend(dataset)
     assert spend.total.epsilon <= total
     assert (len(spend.sweeps), spend.num_trials) == (1, 2)
     found, _ = spend_of(folder)
