@@ -19,6 +19,7 @@ from trainables.errors import InvalidInput
 from trainables.generation._material import Drawn, Plan
 from trainables.generation.decoding import ModelDrawer
 from trainables.seeding import stream_seed
+from trainables.system.communication import Alone
 
 KNOWN_PATTERNS = {
     "email": r"\S+@\S+\.\S+",
@@ -82,13 +83,9 @@ def _passing(
         wanted = number - len(kept)
         if wanted == 0:
             break
-        plan = Plan(
-            number=max(wanted, 8),
-            num_beams=synthesis.num_beams,
-            seed=stream_seed(seed, attempt),
-            frequencies=trained.about.frequencies,
-        )
-        found: Drawn = method.draw(ModelDrawer(models, tokenizer, synthesis, seed=plan.seed), plan)
+        plan = Plan(max(wanted, 8), stream_seed(seed, attempt), trained.about.frequencies)
+        drawer = ModelDrawer(models, tokenizer, synthesis, plan.seed, Alone())
+        found: Drawn = method.draw(drawer, plan)
         for text in found.utterances:
             if len(kept) == number:
                 break

@@ -28,11 +28,9 @@ def config(method, **fields):
     return parse({**_TEXT, "synthesis": {"method": method, **epochs, **fields}})
 
 
-class Echo:
+def echo(stage, prompts):
     """A drawer that answers with the prompt, or the number of the text."""
-
-    def __call__(self, stage, *, number, prompts, num_beams):
-        return [f"{stage} {i}" for i in range(number)] if prompts is None else list(prompts)
+    return [prompt or f"{stage} {i}" for i, prompt in enumerate(prompts)]
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -57,10 +55,10 @@ def test_each_stage_learns_one_text_a_record(name):
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_the_requested_number_of_utterances_is_drawn(name):
-    plan = Plan(number=7, num_beams=5, seed=0, frequencies={"phone": 1.0, "clock": 3.0})
-    found = catalogue.entry("generation", name).draw(Echo(), plan)
+    plan = Plan(number=7, seed=0, frequencies={"phone": 1.0, "clock": 3.0})
+    found = catalogue.entry("generation", name).draw(echo, plan)
     assert len(found.utterances) == len(found.prompts) == 7
-    assert found == catalogue.entry("generation", name).draw(Echo(), plan)
+    assert found == catalogue.entry("generation", name).draw(echo, plan)
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -99,7 +97,7 @@ def texts(stage, material):
 
 
 def draw(drawer, plan):
-    found = drawer(UTTERANCES, number=2 * plan.number, prompts=None, num_beams=1)
+    found = drawer(UTTERANCES, [None] * 2 * plan.number)
     return Drawn(found[: plan.number], [""] * plan.number)
 '''
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -34,24 +33,18 @@ class StageTexts:
     prompts: Sequence[str | None] | None = None
 
 
-class Drawer(Protocol):
-    """Draws texts from the model of a stage: `number` of them, or one behind each of `prompts`."""
-
-    def __call__(
-        self, stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
-    ) -> list[str]:
-        """The texts, in the order of the prompts."""
+# Draws a text from the model of a stage behind each prompt, or from nothing where that is None.
+Drawer = Callable[[str, Sequence[str | None]], list[str]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of utterances to draw, the beam width after a prompt, and the prompts.
+    """The number of utterances to draw.
 
     `frequencies` of the prompts need not sum to 1; only some methods read them.
     """
 
     number: int
-    num_beams: int
     seed: int
     frequencies: Mapping[str, float]
 

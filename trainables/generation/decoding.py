@@ -9,6 +9,7 @@ end. A text that ended competes by its log-probability over its length.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from trainables.data.texts import Tokenizer, opening
 from trainables.sections import SynthesisConfig
 from trainables.seeding import stream_seed
-from trainables.system.communication import Alone, Communicator
+from trainables.system.communication import Communicator
 
 BLOCK = 256  # texts of one process at a time; equal for any number of processes
 
@@ -70,51 +71,38 @@ def draw(
     return texts
 
 
+@dataclass(frozen=True)
 class ModelDrawer:
     """A `Drawer` over the models of the stages, the work shared among the processes. Texts do not
-    depend on the drawing process.
+    depend on the drawing process. Those behind no prompt are drawn by plain sampling.
     """
 
-    def __init__(
-        self,
-        models: Mapping[str, Any],
-        tokenizer: Tokenizer,
-        synthesis: SynthesisConfig,
-        *,
-        seed: int,
-        comm: Communicator | None = None,
-    ) -> None:
-        self._models = models
-        self._tokenizer = tokenizer
-        self._synthesis = synthesis
-        self._seed = seed
-        self._comm = comm or Alone()
+    models: Mapping[str, Any]
+    tokenizer: Tokenizer
+    synthesis: SynthesisConfig
+    seed: int
+    comm: Communicator
 
-    def __call__(
-        self, stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
-    ) -> list[str]:
-        """`number` texts, or one behind each of `prompts`."""
-        beginnings: Sequence[str | None] = [None] * number if prompts is None else prompts
-        blocks = list(range(0, len(beginnings), BLOCK))
+    def __call__(self, stage: str, prompts: Sequence[str | None]) -> list[str]:
+        """A text behind each of `prompts`."""
+        blocks = range(0, len(prompts), BLOCK)
         mine = {
-            low: self.block(stage, low, beginnings[low : low + BLOCK], num_beams=num_beams)
-            for low in blocks[self._comm.rank :: self._comm.world_size]
+            low: self._block(stage, low, prompts[low : low + BLOCK])
+            for low in blocks[self.comm.rank :: self.comm.world_size]
         }
-        every = {low: texts for share in self._comm.gather(mine) for low, texts in share.items()}
+        every = {low: texts for share in self.comm.gather(mine) for low, texts in share.items()}
         return [text for low in blocks for text in every[low]]
 
-    def block(
-        self, stage: str, low: int, beginnings: Sequence[str | None], *, num_beams: int
-    ) -> list[str]:
-        """Texts `low`, `low` + 1, ... of a draw, at most `BLOCK`, each behind its prompt."""
-        synthesis, tokenizer = self._synthesis, self._tokenizer
+    def _block(self, stage: str, low: int, prompts: Sequence[str | None]) -> list[str]:
+        """Texts `low`, `low` + 1, ... of a draw, at most `BLOCK`."""
+        synthesis, tokenizer = self.synthesis, self.tokenizer
         ids = draw(
-            self._models[stage].eval(),
-            [opening(tokenizer, each, synthesis.max_tokens)[0] for each in beginnings],
-            seed=stream_seed(self._seed, stage, low),
+            self.models[stage].eval(),
+            [opening(tokenizer, each, synthesis.max_tokens)[0] for each in prompts],
+            seed=stream_seed(self.seed, stage, low),
             end=tokenizer.end,
             max_tokens=synthesis.max_tokens,
-            num_beams=num_beams,
+            num_beams=1 if None in prompts else synthesis.num_beams,
             top_k=synthesis.top_k,
             temperature=synthesis.temperature,
         )

@@ -11,14 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from trainables.frozen import constants_of
-from trainables.generation._material import (
-    UTTERANCES,
-    Drawer,
-    Drawn,
-    Material,
-    Plan,
-    StageTexts,
-)
+from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
 from trainables.sections import ProgramsConfig, PromptedConfig, SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
@@ -41,5 +34,4 @@ def texts(stage: str, material: Material) -> StageTexts:
 def draw(drawer: Drawer, plan: Plan) -> Drawn:
     """Draw prompts by their frequencies, and an utterance after each."""
     prompts = plan.draw_prompts()
-    found = drawer(UTTERANCES, number=len(prompts), prompts=prompts, num_beams=plan.num_beams)
-    return Drawn(found, prompts)
+    return Drawn(drawer(UTTERANCES, prompts), prompts)

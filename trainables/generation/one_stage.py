@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from trainables.frozen import constants_of
-from trainables.generation._material import (
-    UTTERANCES,
-    Drawer,
-    Drawn,
-    Material,
-    Plan,
-    StageTexts,
-)
+from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
 from trainables.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
@@ -33,6 +26,6 @@ def texts(stage: str, material: Material) -> StageTexts:
 
 
 def draw(drawer: Drawer, plan: Plan) -> Drawn:
-    """Draw by plain sampling; the beam width applies to texts after a prompt only."""
-    found = drawer(UTTERANCES, number=plan.number, prompts=None, num_beams=1)
+    """Draw from nothing."""
+    found = drawer(UTTERANCES, [None] * plan.number)
     return Drawn(found, [""] * len(found))

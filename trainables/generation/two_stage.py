@@ -44,6 +44,5 @@ def texts(stage: str, material: Material) -> StageTexts:
 
 def draw(drawer: Drawer, plan: Plan) -> Drawn:
     """Draw programs, then an utterance after each."""
-    programs = drawer(PARSES, number=plan.number, prompts=None, num_beams=1)
-    found = drawer(UTTERANCES, number=len(programs), prompts=programs, num_beams=plan.num_beams)
-    return Drawn(found, programs)
+    programs = drawer(PARSES, [None] * plan.number)
+    return Drawn(drawer(UTTERANCES, programs), programs)

@@ -28,11 +28,11 @@ class LmSizes:
     """The sizes of a model; `positions` is the length of the longest record."""
 
     vocabulary: int
-    width: int = 192
-    layers: int = 4
-    heads: int = 12
-    intermediate: int = 1_200
-    positions: int = 192
+    width: int
+    layers: int
+    heads: int
+    intermediate: int
+    positions: int
     eps: float = 1e-5
 
 

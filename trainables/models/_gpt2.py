@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from trainables.errors import InvalidInput
 from trainables.models._causal_lm import CausalLm, LmSizes
@@ -59,19 +56,15 @@ def causal_lm(found: Any, *, positions: int) -> CausalLm:
     Raises: InvalidInput for a variant with other parts.
     """
     model = CausalLm(sizes_of(found.config, positions=positions))
-    load_into(model, found.state_dict())
+    weights = found.transformer.state_dict()
+    model.load_state_dict(
+        {
+            ours: (weights[theirs].t() if is_turned else weights[theirs]).float()
+            for ours, theirs, is_turned in _names(model.sizes.layers)
+        }
+    )
     model.provenance = "GPT-2's weights"
     return model
-
-
-def load_into(model: CausalLm, weights: Mapping[str, Tensor]) -> None:
-    """Copy GPT-2's weights in place; every parameter of `model` is set."""
-    found = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}
-    state = {}
-    for ours, theirs, is_turned in _names(model.sizes.layers):
-        state[ours] = (found[theirs].t() if is_turned else found[theirs]).float().clone()
-    with torch.no_grad():
-        model.load_state_dict(state)
 
 
 def to_transformers(model: CausalLm) -> Any:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,7 @@ def signals(
     place = cache_dir / "shadows" / f"{key}.npz"
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     started = time.perf_counter()
-    with _first_of_all(place.with_suffix(".lock"), comm):
+    with alone(place.with_suffix(".lock")) if comm.rank == 0 else nullcontext():
         if not comm.broadcast(place.exists()):
             found = _train(shadow, target, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
             if comm.rank == 0:
@@ -121,14 +120,6 @@ def _description(shadow: TrialConfig) -> str:
         shadow.privacy.sampling,
     )
     return json.dumps(parts, sort_keys=True)
-
-
-@contextmanager
-def _first_of_all(lock: Path, comm: Communicator) -> Iterator[None]:
-    """Hold the lock, on behalf of all processes of the group."""
-    with alone(lock) if comm.rank == 0 else nullcontext():
-        comm.broadcast(None)
-        yield
 
 
 def _train(

@@ -12,11 +12,12 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -47,12 +48,7 @@ class _Row:
 
 @torch.no_grad()
 def greedy(
-    model: ParserModel,
-    vocabulary: Vocabulary,
-    words: Tensor,
-    padding: Tensor,
-    *,
-    max_length: int,
+    model: ParserModel, vocabulary: Vocabulary, words: Tensor, padding: Tensor, *, max_length: int
 ) -> list[list[int]]:
     """Ids of a whole program of at most `max_length` choices for each row of `words` [B, S]."""
     states = model.encode(words, padding)
@@ -107,7 +103,6 @@ class _Rules:
             row.places = 2
 
 
-_FORMAT = 1
 _FILES = ("parser.json", "weights.safetensors")
 _PROGRAMS = "programs.json"  # of a folder of the cache
 _AT_ONCE = 64  # utterances that are parsed together
@@ -153,13 +148,8 @@ class Parser:
             ids = order[low : low + _AT_ONCE]
             batch = [sources[index] for index in ids]
             words, padding = collate(batch)
-            written = greedy(
-                self.model,
-                self.vocabulary,
-                words,
-                padding,
-                max_length=self.settings.max_length,
-            )
+            longest = self.settings.max_length
+            written = greedy(self.model, self.vocabulary, words, padding, max_length=longest)
             for index, source, tokens in zip(ids, batch, written, strict=True):
                 found[index] = self.vocabulary.program(tokens, source)
         return found
@@ -172,14 +162,19 @@ class Parser:
         if folder.exists() and any(folder.iterdir()):
             raise InvalidInput(f"expected a new or empty folder, got {folder}")
         folder.mkdir(parents=True, exist_ok=True)
-        about = {
-            "format": _FORMAT,
-            "settings": asdict(self.settings),
-            "vocabulary": asdict(self.vocabulary),
-            "trained_on": self.trained_on,
-        }
-        (folder / _FILES[0]).write_text(json.dumps(about), encoding="utf-8")
+        about = _About(1, self.settings, self.vocabulary, self.trained_on)
+        (folder / _FILES[0]).write_text(json.dumps(asdict(about)), encoding="utf-8")
         save_file(self.model.state_dict(), str(folder / _FILES[1]))
+
+
+@dataclass(frozen=True)
+class _About:
+    """What a saved parser says of itself."""
+
+    format: Literal[1]
+    settings: ParserSettings
+    vocabulary: Vocabulary
+    trained_on: dict[str, str | int]
 
 
 def load_parser(folder: Path) -> Parser:
@@ -188,28 +183,18 @@ def load_parser(folder: Path) -> Parser:
     Raises: InvalidData for a folder that holds none, or a damaged one.
     """
     try:
-        about = read_written_json(folder / _FILES[0])
+        written = read_written_json(folder / _FILES[0])
         tensors = load_file(str(folder / _FILES[1]))
     except (OSError, InvalidData, ValueError, SafetensorError):
         raise InvalidData(f"expected a saved parser ({' and '.join(_FILES)}) in {folder}") from None
     try:
-        if about["format"] != _FORMAT:
-            raise ValueError
-        fields = dict(about["settings"])
-        settings = ParserSettings(**{**fields, "sizes": ParserSizes(**fields["sizes"])})
-        words, tokens, literals = (about["vocabulary"][n] for n in ("words", "tokens", "literals"))
-        if literals not in get_args(Literals) or not all(
-            isinstance(name, str) for name in (*words, *tokens)
-        ):
-            raise ValueError
+        about = TypeAdapter(_About).validate_python(written)
         if not all(tensor.isfinite().all() for tensor in tensors.values()):
             raise ValueError
-        vocabulary = Vocabulary(tuple(words), tuple(tokens), literals)
-        model = build(settings.sizes, num_words=len(words), num_tokens=len(tokens), seed=0)
+        model = _model(about.settings, about.vocabulary, seed=0)
         model.load_state_dict(tensors)
-        trained_on = {name: about["trained_on"][name] for name in ("name", "seed")}
-        return Parser(model.eval(), vocabulary, settings, trained_on)
-    except (AssertionError, KeyError, TypeError, ValueError, RuntimeError):
+        return Parser(model.eval(), about.vocabulary, about.settings, about.trained_on)
+    except (AssertionError, ValueError, RuntimeError):
         raise InvalidData(
             f"expected a parser of this version in {folder}, got another or a damaged one"
         ) from None
@@ -242,16 +227,15 @@ def train_parser(
         ]
     except LispressError as error:
         raise InvalidInput(f"expected well-formed programs in {pairs.name}: {error}") from None
-    model = build(
-        settings.sizes,
-        num_words=len(vocabulary.words),
-        num_tokens=len(vocabulary.tokens),
-        seed=seed,
-    )
+    model = _model(settings, vocabulary, seed=seed)
     with torch_seeded(stream_seed(seed, "parser", "dropout")):
         _fit(model, sources, targets, settings=settings, seed=seed, report=report)
-    about: dict[str, str | int] = {"name": pairs.name, "seed": seed}
-    return Parser(model.eval(), vocabulary, settings, about)
+    return Parser(model.eval(), vocabulary, settings, {"name": pairs.name, "seed": seed})
+
+
+def _model(settings: ParserSettings, vocabulary: Vocabulary, *, seed: int) -> ParserModel:
+    num_words, num_tokens = len(vocabulary.words), len(vocabulary.tokens)
+    return build(settings.sizes, num_words=num_words, num_tokens=num_tokens, seed=seed)
 
 
 def parser_of(pairs: PairCorpus, *, epochs: int, seed: int, cache_dir: Path) -> Parser:
@@ -348,10 +332,7 @@ def _fit(
 
 
 def _loss(
-    model: ParserModel,
-    words: Tensor,
-    padding: Tensor,
-    targets: Sequence[Sequence[int]],
+    model: ParserModel, words: Tensor, padding: Tensor, targets: Sequence[Sequence[int]]
 ) -> Tensor:
     """Mean cross-entropy over tokens and places; the softmax of a choice is over its kind alone."""
     gold = pad_sequence([torch.tensor(ids) for ids in targets], batch_first=True, padding_value=-1)

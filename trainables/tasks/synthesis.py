@@ -111,14 +111,8 @@ def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[Drawn | None, tuple[
         seed=setup.config.training.seed,
         comm=setup.comm,
     )
-    plan = Plan(
-        number=synthesis.num_generated,
-        num_beams=synthesis.num_beams,
-        seed=setup.config.training.seed,
-        frequencies=setup.frequencies,
-    )
-    found: Drawn = setup.method.draw(drawer, plan)
-    return found, ()
+    plan = Plan(synthesis.num_generated, setup.config.training.seed, setup.frequencies)
+    return setup.method.draw(drawer, plan), ()
 
 
 def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str, float | None]:
@@ -172,10 +166,6 @@ def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
     return mean_token_loss(model, texts)
 
 
-def _n_is_declared(setup: SynthesisSetup) -> bool:
-    return setup.corpus.public or setup.config.data.num_records is not None
-
-
 def _public(setup: SynthesisSetup) -> list[str]:
     """The inputs that are treated as public, one sentence each."""
     synthesis = setup.config.synthesis
@@ -195,6 +185,7 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
     sides are written too, for the curator only, to audit the release.
     """
     place = folder / "model"
+    n_is_declared = setup.corpus.public or setup.config.data.num_records is not None
     save_lm(dict(setup.model.items()), setup.source.tokenizer, place)
     about = {
         "model": setup.config.model.model_dump(mode="json"),
@@ -202,7 +193,7 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
         "stages": list(setup.model.keys()),
         "frequencies": setup.frequencies,
         "mechanism": asdict(setup.mechanism.first(epochs_done))
-        | ({} if _n_is_declared(setup) else counted_fields(setup.mechanism)),
+        | ({} if n_is_declared else counted_fields(setup.mechanism)),
         "corpus": setup.corpus.name,
         "accountant": setup.config.privacy.accountant,
         "provenance": list(setup.notes),
