@@ -104,7 +104,7 @@ def _require_model(config: TrialConfig, settings: Settings) -> None:
     if not config.generates and not catalogue.entry("datasets", config.data.name).PUBLIC:
         for encoder in encoders_of(dict(config.model)):
             _require_unlearnt(encoder, config.data, settings)
-    if hasattr(entry, "require_built"):
+    if hasattr(entry, "BUILT_WHEN_PLANNED"):
         _require_built(config.model.model_dump_json(), config.data, settings)
 
 
@@ -117,7 +117,7 @@ def _require_unlearnt(encoder: str, data: DataConfig, settings: Settings) -> Non
 def _require_built(model: str, data: DataConfig, settings: Settings) -> None:
     fields = json.loads(model)
     entry = catalogue.entry("models", fields["name"])
-    entry.require_built(model_part(**fields), open_data(data, settings).schema)
+    entry.build(model_part(**fields), schema=open_data(data, settings).schema, seed=0)
 
 
 def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> PrivacySummary:

@@ -154,7 +154,7 @@ def test_a_record_has_the_same_score_in_any_batch(here):
         torch.testing.assert_close(said.intent_log_probs[0], whole.intent_log_probs[record])
         torch.testing.assert_close(said.token_marginals, marginals[record])
         torch.testing.assert_close(found.losses(own)[0], losses[record])
-        of_tags, of_intents = found.scores(own.inputs["words"].unsqueeze(0))
+        of_tags, of_intents = found.module(own.inputs["words"].unsqueeze(0))
         labelled = {"reduction": "sum", "ignore_index": -1}
         expected = F.cross_entropy(of_tags[0], own.tags, **labelled)
         expected = expected + F.cross_entropy(of_intents, own.intents, **labelled)

@@ -47,23 +47,6 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
-    """A model's predictions for a batch; records and tokens in the batch's order, tokens packed.
-
-    `intent_log_probs` [B, K]; `tag_paths` int64[T], the best path of each record; `path_log_prob`
-    [B], its posterior log-probability; `token_marginals` [T, L]; `intent_losses` and `tag_losses`
-    [B], in nats, infinite where a true label is not in the schema.
-    """
-
-    intent_log_probs: Tensor
-    tag_paths: Tensor
-    path_log_prob: Tensor
-    token_marginals: Tensor
-    intent_losses: Tensor
-    tag_losses: Tensor
-
-
-@dataclass(frozen=True, eq=False)
 class BestLabels:
     """What a model takes a batch for, in the batch's order: `intents` int64[B], -1 for a record
     whose scores are not finite, and `tag_paths` int64[T], packed.
@@ -71,6 +54,20 @@ class BestLabels:
 
     intents: Tensor
     tag_paths: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions(BestLabels):
+    """Labels, and what they were chosen by: `intent_log_probs` [B, K]; `path_log_prob` [B], the
+    posterior log-probability of the best path; `token_marginals` [T, L]; `intent_losses` and
+    `tag_losses` [B], in nats, infinite where a true label is not in the schema.
+    """
+
+    intent_log_probs: Tensor
+    path_log_prob: Tensor
+    token_marginals: Tensor
+    intent_losses: Tensor
+    tag_losses: Tensor
 
 
 def independent_losses(
@@ -150,9 +147,8 @@ class NluModel(DropsByRecord, ABC):
         encoded = self.encode(batch)
         intent, emissions = self._heads(encoded)
         paths, scores = self.crf.best_paths(emissions, encoded.layout)
-        scored = scores.isfinite() & ~intent.log_softmax(1).isnan().any(1)
         return BestLabels(
-            intents=intent.argmax(1).where(scored, -1),
+            intents=_best_intents(intent.log_softmax(1), scores),
             tag_paths=paths.index_select(0, encoded.layout.place),
         )
 
@@ -167,10 +163,13 @@ class NluModel(DropsByRecord, ABC):
         gold = batch.tags.index_select(0, layout.source).clamp(min=0)
         tag_losses = found.log_partition - path_scores(emissions, gold, self.crf.scores, layout)
         tag_losses = tag_losses.index_select(0, layout.rank)
+        log_probs = intent.log_softmax(1)
+        path_log_prob = scores - found.log_partition.index_select(0, layout.rank)
         return Predictions(
-            intent_log_probs=intent.log_softmax(1),
+            intents=_best_intents(log_probs, path_log_prob),
             tag_paths=paths.index_select(0, layout.place),
-            path_log_prob=scores - found.log_partition.index_select(0, layout.rank),
+            intent_log_probs=log_probs,
+            path_log_prob=path_log_prob,
             token_marginals=found.marginals.index_select(0, layout.place),
             intent_losses=self._intent_losses(intent, batch, math.inf),
             tag_losses=self._mask_unknown(tag_losses, batch, layout, math.inf),
@@ -202,6 +201,10 @@ class NluModel(DropsByRecord, ABC):
         records = one_row_each(encoded.sentence.shape[0])
         intent = self.intent_head(encoded.sentence, records)
         return intent, self.tag_head(encoded.tokens, encoded.layout.rows)
+
+
+def _best_intents(log_probs: Tensor, of_path: Tensor) -> Tensor:
+    return log_probs.argmax(1).where(of_path.isfinite() & ~log_probs.isnan().any(1), -1)
 
 
 def bio_scores(

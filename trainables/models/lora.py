@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainables.models._hub_encoder import AdaptedEncoder
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
 # Maps of queries and values by their names; those of other families are called `query` and `value`.
 # Of DeBERTa-v2 the queries' map also reads positions, which no record has to itself.
 _TARGETS = {
@@ -60,14 +61,6 @@ def require_usable(config: Config, data: DataConfig) -> None:
     Raises: InvalidInput.
     """
     public_encoder(config.encoder).refuse_learnt(data)
-
-
-def require_built(config: Config, schema: LabelSchema) -> None:
-    """Build the model for these labels and try it, before any trial starts.
-
-    Raises: InvalidInput as `build` does.
-    """
-    build(config, schema=schema, seed=0)
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainables.models._own.network import OwnModel
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
 NOTE = (
     "Own code (model.name=module) is clipped record by record with torch.func: exact, and slower"
     " than the layers of the other models. Each process must be able to import the factory."
@@ -60,14 +61,6 @@ def require_usable(config: Config, data: DataConfig) -> None:
     """
     factories.require_source(config.factory, config.source)
     factories.load(config.factory)
-
-
-def require_built(config: Config, schema: LabelSchema) -> None:
-    """Build the module for these labels and try it, before any trial starts.
-
-    Raises: InvalidInput as `build` does.
-    """
-    build(config, schema=schema, seed=0)
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> OwnModel:

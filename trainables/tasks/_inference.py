@@ -93,19 +93,16 @@ def infer(
         batch: PackedBatch, lengths: NDArray[np.int64]
     ) -> tuple[Tensor, *tuple[NDArray[Any], ...]]:
         predicted = model.predict(batch)
-        log_probs = predicted.intent_log_probs.cpu().numpy()
-        path_log_prob = predicted.path_log_prob.cpu().numpy()
-        scored = np.isfinite(path_log_prob) & ~np.isnan(log_probs).any(axis=1)
-        intents = np.where(scored, log_probs.argmax(axis=1), -1)
         features = features_of(
-            intent_log_probs=log_probs,
+            intent_log_probs=predicted.intent_log_probs.cpu().numpy(),
             token_marginals=predicted.token_marginals.cpu().numpy(),
             lengths=lengths,
-            path_log_prob=path_log_prob,
+            path_log_prob=predicted.path_log_prob.cpu().numpy(),
         )
         losses = (
             predicted.intent_losses.cpu().numpy() + predicted.tag_losses.cpu().numpy() / lengths
         )
+        intents = predicted.intents.cpu().numpy()
         return predicted.tag_paths, intents, features, -losses.astype(np.float64)
 
     empty = (_NO_INTENTS, np.zeros((0, 8)), np.zeros(0))

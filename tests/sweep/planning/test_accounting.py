@@ -139,11 +139,11 @@ def test_private_pairs_are_counted_once_to_check_a_declared_number(settings, tmp
 def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
     settings, tmp_path, monkeypatch
 ):
-    def require_built(config, schema):
+    def build(config, *, schema, seed):
         raise InvalidInput(f"unfit for intents {schema.intents}")
 
     monkeypatch.setattr(module, "require_usable", lambda *_: None)
-    monkeypatch.setattr(module, "require_built", require_built)
+    monkeypatch.setattr(module, "build", build)
     training = {"epochs": 1, "expected_batch_size": 30}
     fields = {"data": own(tmp_path), "model": {"name": "module"}, "training": training}
     with refused("unfit for intents"):

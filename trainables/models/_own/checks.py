@@ -58,11 +58,10 @@ def require_sound(model: OwnModel) -> None:
 
 
 def _require_numbers(model: OwnModel) -> None:
-    trained = [(name, p) for name, p in model.module.named_parameters() if p.requires_grad]
-    if not trained:
+    if not model.trained:
         raise _refusal(model, "with weights to train", "none")
     places: dict[int, str] = {}
-    for name, parameter in trained:
+    for name, parameter in model.trained:
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise _refusal(model, "whose weights have their sizes", f"a lazy one, {name}")
         if parameter.dtype != torch.float32:
@@ -102,7 +101,7 @@ def _require_no_mixing(
     """Compare the first record's gradient with and without other records, also in training mode,
     which may use statistics of a batch."""
     records, tags, intents = inputs
-    parameters = [p for p in model.module.parameters() if p.requires_grad]
+    parameters = [p for _, p in model.trained]
     for training in (False, True):
         found = []
         for words in (records, others):
@@ -119,11 +118,11 @@ def _require_no_mixing(
 
 
 def _require_gradients(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
-    named = [(name, p) for name, p in model.module.named_parameters() if p.requires_grad]
+    names, parameters = zip(*model.trained, strict=True)
     with _in_mode(model, training=True):
         loss = model(*inputs)[0]
-        grads = torch.autograd.grad(loss, [p for _, p in named], allow_unused=True)
-    unused = [name for (name, _), grad in zip(named, grads, strict=True) if grad is None]
+        grads = torch.autograd.grad(loss, parameters, allow_unused=True)
+    unused = [name for name, grad in zip(names, grads, strict=True) if grad is None]
     if unused:
         raise _refusal(
             model,
@@ -149,10 +148,9 @@ def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -
         found, _ = per_record.gradients(model, inputs)
         for record in range(_RECORDS):
             (loss,) = model(*(x[record : record + 1] for x in inputs))
-            names = [name for name, p in model.named_parameters() if p.requires_grad]
-            trained = [p for p in model.parameters() if p.requires_grad]
-            for name, truth in zip(names, torch.autograd.grad(loss, trained), strict=True):
-                if not _are_close(found[name][record], truth):
+            names, parameters = zip(*model.trained, strict=True)
+            for name, truth in zip(names, torch.autograd.grad(loss, parameters), strict=True):
+                if not _are_close(found[f"module.{name}"][record], truth):
                     raise _refusal(
                         model,
                         "whose gradients are the same by torch.func and by backward",
@@ -168,10 +166,10 @@ def _are_close(a: Tensor, b: Tensor) -> bool:
 def _in_mode(model: OwnModel, *, training: bool) -> Iterator[None]:
     was = model.training
     model.train(training)
-    modes = [layer.training for layer in model.module.modules()]
+    modes = model.modes
     try:
         yield
-        if modes != [layer.training for layer in model.module.modules()]:
+        if modes != model.modes:
             raise _refusal(model, "whose passes leave the mode (train, eval) alone", "another mode")
     finally:
         model.train(was)

@@ -105,27 +105,34 @@ class OwnModel(NluModel):
             )
         return WordTable(found)
 
+    @property
+    def trained(self) -> list[tuple[str, nn.Parameter]]:
+        """The module's weights that are trained, with their names in it."""
+        return [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+
+    @property
+    def modes(self) -> list[bool]:
+        """Whether each layer of the module is in training mode."""
+        return [layer.training for layer in self.module.modules()]
+
     @contextmanager
     def watched(self, *, deep: bool = False) -> Iterator[None]:
         """See `NluModel.watched`."""
         self._known_state().clear_caches()
-        trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
-        before = [p.detach().clone() for _, p in trained]
-        modes, settings = [each.training for each in self.module.modules()], _settings()
+        before = [(name, p, p.detach().clone()) for name, p in self.trained]
+        modes, settings = self.modes, _settings()
         self._is_watched = True
         try:
             yield
         finally:
             self._is_watched = False
         changed = [
-            name
-            for (name, p), old in zip(trained, before, strict=True)
-            if not torch.equal(content_of(old), content_of(p))
+            name for name, p, old in before if not torch.equal(content_of(old), content_of(p))
         ]
-        if modes != [each.training for each in self.module.modules()]:
-            changed = [*changed, "the mode of a layer (train, eval)"]
+        if modes != self.modes:
+            changed += ["the mode of a layer (train, eval)"]
         if settings != _settings():
-            changed = [*changed, "a setting of torch (default type, gradients)"]
+            changed += ["a setting of torch (default type, gradients)"]
         self._refuse_changes(*changed, deep=deep)
 
     def _refuse_changes(self, *others: str, deep: bool = False) -> None:
@@ -173,17 +180,12 @@ class OwnModel(NluModel):
 
     def forward(self, words: Tensor, tags: Tensor, intents: Tensor) -> Tensor:
         """[n]: losses of records of equal length, as `losses` gives them."""
-        of_tags, of_intents = self.scores(words)
+        of_tags, of_intents = self.module(words)
         each = F.cross_entropy(
             of_tags.float().transpose(1, 2), tags.clamp(min=0), reduction="none"
         ).masked_fill(tags < 0, 0.0)
         whole = F.cross_entropy(of_intents.float(), intents.clamp(min=0), reduction="none")
         return whole.masked_fill(intents < 0, 0.0) + each.sum(1)
-
-    def scores(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """The module's scores: [n, T, tags] and [n, intents]."""
-        of_tags, of_intents = self.module(words)
-        return of_tags, of_intents
 
     def record_groups(self, batch: PackedBatch) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
         """Records of equal length, the longest first (see `layers.per_record`)."""
@@ -205,7 +207,7 @@ class OwnModel(NluModel):
         of_tags, of_intents, order = [], [], []
         layout: ByLength = by_length(batch.lengths)
         for places, (words,) in self._groups(batch, batch.inputs["words"]):
-            tags, intents = self.scores(words)
+            tags, intents = self.module(words)
             of_tags.append(tags.flatten(0, 1))
             of_intents.append(intents)
             order.append(places)

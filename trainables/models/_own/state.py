@@ -80,8 +80,8 @@ class State:
                 self._node(thing, name or type(module).__name__)
         self._node(factory, factory.__qualname__)
         self._node(_HOOKS, "torch's hooks of every module")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # copies of iterators
+        # Copies of iterators.
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             while self._new:
                 node = self._new.pop()
                 for part, value in self._parts(node.thing).items():
@@ -100,8 +100,7 @@ class State:
     def changed(self, *, deep: bool = True) -> str | None:
         """The name of something that is not as it was, or None. Not `deep`: large attributes and
         tensors are left out, except for tensors that torch knows to have changed."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             for node in list(self._nodes.values()):
                 name = self._changed_part(node, deep=deep)
                 if name is not None:
