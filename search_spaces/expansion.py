@@ -375,14 +375,9 @@ class Domain:
         """The value at the fraction `share` in [0, 1) of the domain."""
         return self.value(self.range.at(share) if self.range else share * len(self.values))
 
-    def param(self, value: Any) -> float | int | None:
-        """The parameter of a value; None where it is not in the domain."""
-        if self.range is None:
-            return self.values.index(value) if value in self.values else None
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not self.range.low <= value <= self.range.high:
-            return None
-        return int(value) if self.range.integer else float(value)
+    def param(self, value: Any) -> float | int:
+        """The parameter of one of its values."""
+        return value if self.range is not None else self.values.index(value)
 
 
 def domain_of(axis: Axis) -> Domain:
@@ -409,12 +404,9 @@ class Branch:
         """The first value of each axis."""
         return {path: domain.at(0.0) for path, domain in self.domains.items()}
 
-    def params(self, values: dict[str, Any]) -> dict[str, float | int]:
-        """The parameter of each of `values`, by path, that is in the domain of its axis. Values
-        lack the axes over fields that their point's entries lack.
-        """
-        given = {p: domain.param(values[p]) for p, domain in self.domains.items() if p in values}
-        return {path: param for path, param in given.items() if param is not None}
+    def params(self, values: Mapping[str, Any]) -> dict[str, float | int]:
+        """The parameters of values of its axes, which are given by path, by their names."""
+        return {self.name_of(path): self.domains[path].param(v) for path, v in values.items()}
 
 
 def branches(space: SearchSpace) -> tuple[Branch, ...]:

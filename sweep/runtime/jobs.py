@@ -50,7 +50,7 @@ class ChosenJobs:
         self._seeds = num_seeds(space)
         self._waiting: list[PlannedTrial] = []
         # Of configurations whose records are all final.
-        self._observed: dict[str, Observation | None] = {}
+        self._observed: dict[str, Observation] = {}
         self._is_exhausted = False
 
     @property
@@ -105,5 +105,5 @@ class ChosenJobs:
             self._sweep.add(Chosen(trials=tuple(trials)))
             if trials[0].runs:
                 return trials
-            observations.append(infeasible(suggestion, trials[0], self._space))
+            observations.append(infeasible(trials[0], suggestion.values, self._space))
         return []

@@ -9,10 +9,10 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from search_spaces.expansion import Branch, Point, branches, num_seeds, points_at
+from search_spaces.expansion import Point, branches, num_seeds
 from search_spaces.space import SearchSpace
 from sweep.results import select
-from sweep.search.suggest import Observation, Suggestion
+from sweep.search.suggest import Observation
 from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -50,7 +50,7 @@ def observations_of(
     space: SearchSpace,
     records: Sequence[TrialRecord],
     *,
-    known: dict[str, Observation | None] | None = None,
+    known: dict[str, Observation] | None = None,
 ) -> list[Observation]:
     """The observations of a space's points, in order, one for all seeds of a configuration.
 
@@ -60,18 +60,16 @@ def observations_of(
     for record in records:
         if not record.plan.baseline:
             groups.setdefault(record.plan.group, []).append(record)
-    observations = []
-    found = branches(space)
+    domains = {branch.variant.name: branch.domains for branch in branches(space)}
     kept = {} if known is None else known
+    observations = []
     for key, members in groups.items():
-        if key in kept:
-            observations.append(kept[key])
-            continue
-        place = _place(space, members[0], found)
-        observations.append(None if place is None else _observation(space, place, members))
+        plan = members[0].plan
+        values = {p: v for p, v in plan.values.items() if p in domains[plan.variant]}
+        observations.append(kept.get(key) or _observation(space, values, members))
         if not any(r.status.is_pending or r.status is TrialStatus.FAILED for r in members):
             kept[key] = observations[-1]
-    return [one for one in observations if one is not None]
+    return observations
 
 
 def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] | None:
@@ -89,67 +87,38 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
 
 
 def _observation(
-    space: SearchSpace, place: Suggestion, members: Sequence[TrialRecord]
+    space: SearchSpace, values: dict[str, Any], members: Sequence[TrialRecord]
 ) -> Observation:
+    plan = members[0].plan
+    if members[0].status is TrialStatus.REFUSED:
+        return infeasible(plan, values, space)
+    here = partial(Observation, variant=plan.variant, values=values)
+    if any(record.status.is_pending for record in members):
+        return here(state="running")
     known = [
         objectives
         for record in members
         if record.status.is_finished and record.epochs_done
         if (objectives := objectives_of(space, record)) is not None
     ]
-    if members[0].status is TrialStatus.REFUSED:
-        return infeasible(place, members[0].plan, space)
-    here = partial(Observation, variant=place.variant.name, values=place.values)
-    if any(record.status.is_pending for record in members):
-        return here(state="running")
     if not known:
         return here(state="failed")
     return here(state="done", objectives=tuple(map(fmean, zip(*known, strict=True))))
 
 
-def infeasible(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
+def infeasible(trial: PlannedTrial, values: dict[str, Any], space: SearchSpace) -> Observation:
     """The observation of a point whose trial is refused."""
     violation, limit = 1.0, space.budget.epsilon
     if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
         # The excess over the budget, from which the sampler learns the direction.
         violation = min(max(math.log(trial.epsilon_budget / limit), 0.01), 30.0)
-    return Observation(
-        variant=place.variant.name, values=place.values, state="refused", violation=violation
-    )
-
-
-def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> Suggestion | None:
-    """The point of a record's trial among the `branches` of the space, which may have been changed
-    since.
-    """
-    plan = record.plan
-    for branch in found:
-        if branch.variant.name != plan.variant:
-            continue
-        values = {path: plan.values[path] for path in branch.params(plan.values)}
-        # The others differ by their seed.
-        point = next(points_at(space, branch.variant, branch.lowest() | values))
-        if _law(_fields(point)) != _law(plan.fields):
-            continue
-        # A field that the point's entries lack has no value.
-        read = [path for path in branch.domains if path in point.values]
-        if all(path in values for path in read):
-            return Suggestion(variant=branch.variant, values={p: values[p] for p in read})
-    return None
-
-
-def _law(fields: dict[str, Any]) -> str:
-    """Equal for configs that differ by their seed and their evaluation alone."""
-    return group_of({**fields, "evaluation": None})
-
-
-def _fields(point: Point) -> dict[str, Any]:
-    return point.fields if point.config is None else point.config.model_dump(mode="json")
+    return Observation(variant=trial.variant, values=values, state="refused", violation=violation)
 
 
 def group_at(point: Point) -> str:
     """The group of the trials at a point, whatever their seed."""
-    return group_of(_fields(point))
+    config = point.config
+    return group_of(point.fields if config is None else config.model_dump(mode="json"))
 
 
 def num_chosen(plan: Plan) -> int:

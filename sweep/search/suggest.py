@@ -111,11 +111,7 @@ def _replay(
     dummy = medians or [1.0] * len(study.directions)
     by_name = {branch.variant.name: branch for branch in found}
     for one in observations:
-        branch = by_name.get(one.variant)
-        if branch is None or branch.params(one.values).keys() != one.values.keys():
-            continue  # of a space that was changed since
-        params = {branch.name_of(p): param for p, param in branch.params(one.values).items()}
-        study.enqueue_trial({VARIANT: one.variant, **params})
+        study.enqueue_trial({VARIANT: one.variant, **by_name[one.variant].params(one.values)})
         trial = study.ask()
         _ask(trial, found, of=None if whole else one.values)
         objectives = {"done": [*one.objectives], "refused": dummy}.get(one.state)
