@@ -27,15 +27,7 @@ from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Range, Variant
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
-from trainables.config import (
-    SHELVES,
-    TAGS,
-    TrialConfig,
-    class_of,
-    entry_fields,
-    entry_of,
-    is_field,
-)
+from trainables.config import SHELVES, TAGS, TrialConfig, class_of, entry_fields, entry_of, is_field
 from trainables.errors import InvalidInput, quote
 from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.frozen import first_problem, nearest
@@ -118,11 +110,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
         dropped = frozenset(lost)
         own = {p: v for p, v in (values | repeat).items() if _field(p) not in dropped}
         point = Point(
-            variant=variant.name,
-            baseline=variant.baseline,
-            values=own,
-            fields=fields,
-            later=later,
+            variant=variant.name, baseline=variant.baseline, values=own, fields=fields, later=later
         )
         try:
             config = TrialConfig.model_validate(fields)

@@ -13,23 +13,17 @@ if TYPE_CHECKING:
 
 Part = Literal["train", "validation", "test"]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Name = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`)."),
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")]
 Space = Annotated[
     str,
     typer.Argument(
-        metavar="SPACE",
-        help="YAML file of a space or a config, or the name of a shipped one.",
+        metavar="SPACE", help="YAML file of a space or a config, or the name of a shipped one."
     ),
 ]
 Set = Annotated[
     list[str],
     typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Override one field, such as training.epochs=3.",
+        "--set", metavar="PATH=VALUE", help="Override one field, such as training.epochs=3."
     ),
 ]
 DataFields = Annotated[

@@ -11,20 +11,13 @@ from sweep.commands._output import console, print_json, say
 from trainables.system import collector
 
 _Side = Annotated[
-    str,
-    typer.Argument(
-        metavar="SWEEP[:TRIAL]",
-        help="A sweep (its best trial) or a trial.",
-    ),
+    str, typer.Argument(metavar="SWEEP[:TRIAL]", help="A sweep (its best trial) or a trial.")
 ]
 
 
 @collector.paused()
 def compare(
-    first: _Side,
-    second: _Side,
-    epsilon_max: EpsilonMax = None,
-    as_json: JsonFlag = False,
+    first: _Side, second: _Side, epsilon_max: EpsilonMax = None, as_json: JsonFlag = False
 ) -> None:
     """Compare B with A by all figures, and by SER paired over the same test utterances."""
     from sweep.results import comparison as comparing

@@ -134,13 +134,7 @@ def check(
             f" {facts['num_duplicates']} duplicates dropped."
         )
         return
-    from sweep.planning.own_data.inspection import (
-        about_labels,
-        inspect,
-        read_as,
-        reading,
-        warnings,
-    )
+    from sweep.planning.own_data.inspection import about_labels, inspect, read_as, reading, warnings
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
     from trainables.formats import count

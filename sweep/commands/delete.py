@@ -14,8 +14,7 @@ def delete(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,
     keep_tracking: Annotated[
-        bool,
-        typer.Option("--keep-tracking", help="Keep its runs in MLflow."),
+        bool, typer.Option("--keep-tracking", help="Keep its runs in MLflow.")
     ] = False,
     tracking_uri: TrackingUri = None,
 ) -> None:

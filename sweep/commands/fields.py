@@ -12,11 +12,7 @@ from sweep.commands._output import console, print_json
 
 def fields(
     path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PATH]",
-            help="A section or field, such as privacy.",
-        ),
+        str | None, typer.Argument(metavar="[PATH]", help="A section or field, such as privacy.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

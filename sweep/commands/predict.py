@@ -20,8 +20,7 @@ def predict(
         Path, typer.Argument(metavar="FOLDER", help="Folder made by `sweep export`.")
     ],
     tokenize: Annotated[
-        Tokenization | None,
-        typer.Option(help="Tokenization; default: that of the training texts."),
+        Tokenization | None, typer.Option(help="Tokenization; default: that of the training texts.")
     ] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Lines are JSON objects with tokens or text.")

@@ -69,11 +69,7 @@ def score(
         from sweep.synthesis.score_texts import score_generated
 
         found: Mapping[str, Any] = score_generated(
-            first,
-            second,
-            mauve_texts=mauve_texts,
-            seed=seed,
-            parser=parser,
+            first, second, mauve_texts=mauve_texts, seed=seed, parser=parser
         )
     elif kind == "gold":
         from sweep.synthesis.score_texts import score_predicted

@@ -23,12 +23,7 @@ from trainables.privacy.summary import PrivacySummary
 def fields_of(config: Path | None) -> dict[str, Any]:
     """The parts of a config that accounting reads, as plain data; empty without a file."""
     if config is None:
-        return {
-            "engine": catalogue.default("engines"),
-            "data": {},
-            "training": {},
-            "privacy": {},
-        }
+        return {"engine": catalogue.default("engines"), "data": {}, "training": {}, "privacy": {}}
     fields = read_yaml(config)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected {config} to hold the fields of a trial's config")

@@ -15,11 +15,7 @@ from trainables import catalogue
 from trainables.config import DataConfig, data_config
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
-from trainables.data.sizes import (
-    declared_pool_size,
-    declared_training_size,
-    num_training_records,
-)
+from trainables.data.sizes import declared_pool_size, declared_training_size, num_training_records
 from trainables.data.split import make_split
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput

@@ -224,10 +224,7 @@ def require_trials(plan: Plan) -> None:
     reasons = dict(zip(reversed(limits), (t.reason for t in reversed(points)), strict=True))
     counts = Counter(limits).most_common(_MOST_SAID)
     shown = "; ".join(f"{count} by {limit[0]}: {reasons[limit]}" for limit, count in counts)
-    cheapest = min(
-        (t.epsilon_budget for t in points if t.epsilon_budget is not None),
-        default=None,
-    )
+    cheapest = min((t.epsilon_budget for t in points if t.epsilon_budget is not None), default=None)
     hint = (
         f"; the smallest epsilon of any trial is {format_epsilon(cheapest)}"
         if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
