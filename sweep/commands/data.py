@@ -67,27 +67,21 @@ def describe(
             shown = "; ".join(value) if isinstance(value, list) else _format(value)
             say(f"{key:{width}} {shown}")
         return
-    from sweep.planning.own_data.inspection import (
-        about_labels,
-        figures,
-        inspect,
-        read_as,
-        reading,
-        warnings,
-    )
+    from sweep.planning.own_data import inspection
     from trainables.data.storage import PARTS
 
     source = options.source(Path(name))
-    found = inspect(source.located_utterances())
-    sentences, by_kind = about_labels(source) + warnings(found), found.by_label
+    found = inspection.inspect(source.located_utterances())
+    sentences = inspection.about_labels(source) + inspection.warnings(found)
+    by_kind = found.by_label
     if as_json:
-        facts = {**figures(found), "labels": by_kind, "warnings": sentences}
+        facts = {**inspection.figures(found), "labels": by_kind, "warnings": sentences}
         print_json(
             "data describe",
-            {**facts, "reading": read_as(source), "num_problems": found.num_problems},
+            {**facts, "reading": inspection.read_as(source), "num_problems": found.num_problems},
         )
         return
-    say(*reading(source))
+    say(*inspection.reading(source))
     for kind, of in by_kind.items():
         if of:
             rows = [
@@ -95,7 +89,7 @@ def describe(
                 for label, counts in of.items()
             ]
             say_table([kind, "records", *PARTS], rows, right=True)
-    for key, value in figures(found).items():
+    for key, value in inspection.figures(found).items():
         say(f"{key:20} {_format(value)}")
     if found.num_problems:
         sentences.append(
@@ -184,19 +178,26 @@ def convert(
     as_json: JsonFlag = False,
 ) -> None:
     """Convert a file of utterances to JSON lines of this project."""
-    from sweep.planning.own_data.corpus import convert as write
+    from sweep.planning.own_data.corpus import write_lines
     from sweep.planning.own_data.inspection import read_as, reading
     from sweep.store.files import require_new_file
 
     require_new_file(to)
     source = options.source(data)
-    written = write(source, to, only=only, skip_invalid=skip_invalid)
+    counted = write_lines(
+        source,
+        to,
+        lambda each: each if only in (None, each.part) else None,
+        skip_invalid=skip_invalid,
+    )
+    num_invalid = counted.num_problems
+    num_records = counted.num_read - num_invalid
     if as_json:
-        print_json("data convert", {"path": str(to), **written, "reading": read_as(source)})
+        numbers = {"num_records": num_records, "num_invalid": num_invalid}
+        print_json("data convert", {"path": str(to), **numbers, "reading": read_as(source)})
         return
-    say(*reading(source))
-    left = f", {written['num_invalid']} left out" if written["num_invalid"] else ""
-    say(f"{to}: {written['num_records']} records{left}.")
+    left = f", {num_invalid} left out" if num_invalid else ""
+    say(*reading(source), f"{to}: {num_records} records{left}.")
 
 
 def _is_corpus(name: str) -> bool:

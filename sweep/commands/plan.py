@@ -30,8 +30,7 @@ def plan(
     total, about_total = None, ""
     price = prepared.price
     if not prepared.space.search.is_adaptive and price is None:
-        account = Accounting(settings)
-        total, about_total = total_of_plan(prepared.plan, account=account, kept=account.figures)
+        total, about_total = total_of_plan(prepared.plan, account=Accounting(settings))
     if as_json:
         facts = {
             **prepared.plan.to_dict(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import prepare_space
@@ -122,7 +123,9 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
     known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
     trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]
     for priced in price(trials, Accounting(settings)):
-        for first, end in _runs(finding.epochs):
+        # Consecutive numbers are equally far from their places.
+        runs = groupby(enumerate(finding.epochs), key=lambda pair: pair[1] - pair[0])
+        for epochs in ([number for _, number in run] for _, run in runs):
             ledger.charge(
                 entry_for(
                     priced.mechanism,
@@ -131,23 +134,8 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
                     sweep=sweep,
                     trial=finding.trial,
                     attempt=max(known, default=0) + 1,
-                    first_epoch=first - 1,
-                    epochs=end,
+                    first_epoch=epochs[0] - 1,
+                    epochs=epochs[-1],
                     baseline=priced.trial.is_exempt,
                 )
             )
-
-
-def _runs(numbers: tuple[int, ...]) -> list[tuple[int, int]]:
-    """First and last of each run of consecutive numbers.
-
-    >>> _runs((1, 2, 3, 6))
-    [(1, 3), (6, 6)]
-    """
-    found: list[tuple[int, int]] = []
-    for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1] = found[-1][0], number
-        else:
-            found.append((number, number))
-    return found

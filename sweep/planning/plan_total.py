@@ -13,7 +13,7 @@ from sweep.planning.accounting import Accounting
 from sweep.spending.filter import filter_of
 from sweep.store.plans import Plan
 from trainables import accountants, formats
-from trainables.figure_cache import FigureCache, key_of
+from trainables.figure_cache import key_of
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 
@@ -46,9 +46,7 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
     return replace(plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials))
 
 
-def total_of_plan(
-    plan: Plan, *, account: Accounting, kept: FigureCache
-) -> tuple[dict[str, Any] | None, str]:
+def total_of_plan(plan: Plan, *, account: Accounting) -> tuple[dict[str, Any] | None, str]:
     """The composition of all planned trials but exempt baselines (the fields of a `Certificate` as
     JSON), and a sentence about it; None where nothing is spent.
     """
@@ -58,12 +56,12 @@ def total_of_plan(
     mechanisms = [account(trial.config).mechanism for trial in trials]
     delta = min(mechanism.delta for mechanism in mechanisms)
     key = key_of(*mechanisms, together=True, delta=delta)
-    found = kept.find(key)
+    found = account.figures.find(key)
     if found is None:
         releases = [accountants.release(mechanism) for mechanism in mechanisms]
         spent = accountants.certify(releases, delta=delta, effort="total")
         found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
-        kept.keep(key, found)
+        account.figures.keep(key, found)
     baselines = len(plan.to_run) - len(trials)
     without = f", without {formats.count(baselines, 'baseline')}" if baselines else ""
     subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"

@@ -38,21 +38,6 @@ def write_corpus(source: Source, path: Path, *, skip_invalid: bool) -> Inspectio
     return write_lines(source, path, with_part, skip_invalid=skip_invalid)
 
 
-def convert(source: Source, to: Path, *, only: Part | None, skip_invalid: bool) -> dict[str, int]:
-    """Write all records of a source as JSON lines, or those of one part; returns their numbers.
-
-    Raises: as `write_lines`.
-    """
-    counted = write_lines(
-        source,
-        to,
-        lambda each: each if only in (None, each.part) else None,
-        skip_invalid=skip_invalid,
-    )
-    num_invalid = counted.num_problems
-    return {"num_records": counted.num_read - num_invalid, "num_invalid": num_invalid}
-
-
 def write_lines(
     source: Source,
     path: Path,

@@ -13,7 +13,6 @@ from sweep.planning.plan_total import total_of_plan, within_total
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
 from trainables.errors import InvalidInput
-from trainables.figure_cache import FigureCache
 
 Z = "privacy.noise_multiplier"
 NOISES = [4.0, 2.0, 6.0, 3.0]
@@ -128,29 +127,30 @@ def test_a_search_that_looks_at_results_goes_by_its_filter(settings, account):
     [(0, "All 4 trials together, without 1 baseline"), (3, "All 2 trials together")],
 )
 def test_the_plan_costs_the_composition_of_its_trials_that_run_without_baselines(
-    plan, account, tmp_path, num_refused, words
+    plan, account, num_refused, words
 ):
     refused = tuple(replace(t, reason="no") for t in plan.trials[:num_refused])
     rest = replace(plan, trials=(*refused, *plan.trials[num_refused:]))
-    found, sentence = total_of_plan(rest, account=account, kept=FigureCache(tmp_path))
+    found, sentence = total_of_plan(rest, account=account)
     assert found["epsilon"] == cost(rest, account)
     assert (found["delta"], found["num_releases"]) == (_DELTA, len(rest.to_run) - (not refused))
     assert sentence.startswith(f"{words}: epsilon")
     assert "at delta 0.001" in sentence
     alone = replace(plan, trials=plan.trials[:1])
-    assert total_of_plan(alone, account=account, kept=FigureCache(tmp_path)) == (None, "")
+    assert total_of_plan(alone, account=account) == (None, "")
 
 
-def test_units_that_do_not_add_up_cost_infinity_for_a_reason(plan, account, tmp_path):
+def test_units_that_do_not_add_up_cost_infinity_for_a_reason(plan, settings):
     """Records beside groups: no number is made up."""
 
-    def mixed(config, *, accountant=None, careful=False):
-        found = account(config, accountant=accountant, careful=careful)
-        if config.privacy.noise_multiplier != NOISES[0]:
-            return found
-        return replace(found, mechanism=replace(found.mechanism, unit="group"))
+    class Mixed(Accounting):
+        def __call__(self, config, **options):
+            found = super().__call__(config, **options)
+            if config.privacy.noise_multiplier != NOISES[0]:
+                return found
+            return replace(found, mechanism=replace(found.mechanism, unit="group"))
 
-    found, sentence = total_of_plan(plan, account=mixed, kept=FigureCache(tmp_path))
+    found, sentence = total_of_plan(plan, account=Mixed(settings))
     assert found["epsilon"] == math.inf
     assert "unit" in found["unaccounted"][0]
     assert "epsilon inf at delta" in sentence

@@ -14,7 +14,6 @@ from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import run_untracked
 from trainables import accountants
 from trainables.accountants import certify
-from trainables.figure_cache import FigureCache
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
 PRIVATE = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
@@ -54,8 +53,7 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
     settings = settings_in(tmp_path)
     plan = prepare.prepare_space(space, settings=settings).plan
-    kept = FigureCache(settings.cache_dir)
-    found, sentence = total_of_plan(plan, account=Accounting(settings), kept=kept)
+    found, sentence = total_of_plan(plan, account=Accounting(settings))
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
@@ -63,12 +61,7 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
         "and then that is what they cost"
     )
     monkeypatch.setattr(accountants, "certify", None)  # it is not worked out again
-    assert total_of_plan(
-        plan, account=Accounting(settings), kept=FigureCache(settings.cache_dir)
-    ) == (
-        found,
-        sentence,
-    )
+    assert total_of_plan(plan, account=Accounting(settings)) == (found, sentence)
 
 
 @pytest.mark.parametrize("path", ["data.split_seed", Z])
