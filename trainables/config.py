@@ -18,13 +18,8 @@ from pydantic import AfterValidator, BaseModel, Field, create_model, model_valid
 from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.frozen import Frozen, validated, written_fields
-from trainables.sections import (
-    COUNTED_BY_STEPS,
-    SPLITS_WITH_COINS,
-    EvaluationConfig,
-    NoTraining,
-    TotalNoise,
-)
+from trainables.guarantee.mechanism import COUNTED_BY_STEPS
+from trainables.sections import SPLITS_WITH_COINS, EvaluationConfig, NoTraining, TotalNoise
 from trainables.sections import DataConfig as DataConfig
 from trainables.sections import ModelConfig as ModelConfig
 from trainables.sections import NoiseDecay as NoiseDecay
@@ -222,18 +217,14 @@ def _named(section: str, part: Any, entry: Any) -> Any:
         return part
     tag, value = "engine", entry
     if section == "training":
-        prior = catalogue.kind_of("engines", str(entry)) == "prior"
-        tag, value = "name", "without a step" if prior else "with steps"
+        [(tag, value)] = class_of(section, str(entry)).tag().items()
     if tag in part:
         raise ValueError(f"expected no {section}.{tag}, which follows from other fields")
     return {**part, tag: value}
 
 
 def parse(fields: dict[str, Any]) -> TrialConfig:
-    """A config from plain data.
-
-    Raises: InvalidInput, one sentence for the first problem.
-    """
+    """A config from plain data. Raises: InvalidInput, one sentence for the first problem."""
     return validated(TrialConfig.model_validate, fields)
 
 
@@ -270,9 +261,7 @@ def model_part(**fields: Any) -> ModelConfig:
 
 def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
     """A section of a config alone, from its fields or another class of it; `privacy` and `training`
-    are those of an engine.
-
-    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    are those of an engine. Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
     named = _named(section, fields, engine or catalogue.default(SHELVES[section]))
     alone = _alone(section, catalogue.names(SHELVES[section]))

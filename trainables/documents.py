@@ -27,9 +27,7 @@ _NUMBER = re.compile(rf"[-+]?(0b[01]+|0o[0-7]+|0x[0-9a-f]+|{_DECIMAL})$", re.IGN
 
 
 class DocumentProblem(ValueError):
-    """A problem of a document, whose words quote only keys and numbers. `line` from 1, where known;
-    `advice` is a remedy in brackets.
-    """
+    """A problem, in words that quote only keys and numbers; `advice` is a remedy in brackets."""
 
     def __init__(self, words: str, *, line: int | None = None, advice: str = "") -> None:
         super().__init__(words)

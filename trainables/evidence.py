@@ -33,10 +33,7 @@ def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> No
 
 
 def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
-    """Records [n] and their counts [n].
-
-    Raises: InvalidData for a file that is missing or damaged.
-    """
+    """Records [n] and their counts [n]. Raises: InvalidData for a file that is missing or damaged."""
     found = _read_arrays(folder / COUNTS)
     if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
         raise _unreadable(folder / COUNTS)
@@ -45,9 +42,7 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
 
 def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[str, float] | None:
     """`metrics.compare` of means over trials on the same test records, by their folders; None where
-    one has no counts, or their test records differ.
-
-    Raises: InvalidData for a damaged file.
+    one has no counts, or their test records differ. Raises: InvalidData for a damaged file.
     """
     places = (*folders, *baselines)
     if not all((place / COUNTS).exists() for place in places):

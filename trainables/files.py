@@ -31,10 +31,8 @@ T = TypeVar("T")
 
 
 def file_text(path: str | Path, *, max_bytes: int = _MAX_BYTES) -> str:
-    """The text of a UTF-8 file.
-
-    Raises: InvalidData unless it is a readable UTF-8 file of at most `max_bytes`; the first line
-        that is not UTF-8 is named.
+    """The text of a UTF-8 file. Raises: InvalidData unless it is a readable UTF-8 file of at most
+    `max_bytes`; the first line that is not UTF-8 is named.
     """
     try:
         found = os.stat(path)

@@ -234,10 +234,7 @@ def _sentence(field: str, problem: Any) -> str:
 
 
 def validated(check: Callable[[Any], Item], fields: Any) -> Item:
-    """Plain data as what a validator of pydantic makes of it.
-
-    Raises: InvalidInput, one sentence for the first problem.
-    """
+    """Plain data as what a validator makes of it. Raises: InvalidInput, for the first problem."""
     try:
         return check(fields)
     except ValidationError as error:

@@ -56,10 +56,8 @@ class SavedModel:
 
 def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     """The model in a folder that a trial or an export made. `factory` names the code of a model of
-    own code (`model.name: module`): a folder alone never has any imported.
-
-    Raises: InvalidInput where it has none, or is of own code that is not named; InvalidData where
-        its files are damaged.
+    own code (`model.name: module`): a folder alone never has any imported. Raises: InvalidInput
+    where it has none, or is of own code that is not named; InvalidData where its files are damaged.
     """
     place = folder / "model" if (folder / "model").is_dir() else folder
     if not all((place / name).is_file() for name in _FILES):

@@ -26,7 +26,6 @@ from trainables.frozen import (
     With,
     constants_of,
 )
-from trainables.guarantee.mechanism import COUNTED_BY_STEPS as COUNTED_BY_STEPS
 from trainables.guarantee.mechanism import GroupScale, Normalise
 from trainables.guarantee.mechanism import NeighboringRelation as NeighboringRelation
 from trainables.guarantee.mechanism import NoiseCalibration as NoiseCalibration

@@ -172,7 +172,7 @@ class Loader:
             window = np.asarray(ids[low : low + _WINDOW], dtype=np.int64)
             lengths = self.lengths(window)
             order = np.argsort(lengths, kind="stable")
-            for cut in _cuts(lengths[order], max_tokens):
+            for cut in cuts(lengths[order], max_tokens):
                 places = order[cut]
                 yield places + low, self.batch(window[places])
 
@@ -204,7 +204,7 @@ def _without_unknown(labels: NDArray[np.int16]) -> NDArray[np.int64]:
     return np.maximum(labels.astype(np.int64), -1)
 
 
-def _cuts(lengths: NDArray[np.int64], max_tokens: int) -> Iterator[slice]:
+def cuts(lengths: NDArray[np.int64], max_tokens: int) -> Iterator[slice]:
     """Consecutive runs whose lengths sum to at most `max_tokens`, each at least one long."""
     ends = np.cumsum(lengths)
     start = 0

@@ -24,10 +24,8 @@ def path_of(config: DataConfig) -> str | None:
 
 
 def refuse_too_many(wanted: int, found: int, *, public: bool) -> None:
-    """Refuse `max_records` above the number of records.
-
-    Raises: InvalidInput; of private records without their number, because plans and reports keep
-        the message.
+    """Refuse `max_records` above the number of records. Raises: InvalidInput; of private records
+    without their number, because plans and reports keep the message.
     """
     if wanted > found:
         known = f" ({found})" if public else ""

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,9 @@ from trainables.sections import DataConfig
 from trainables.seeding import generator
 from trainables.system.locks import alone
 
-_FORMAT = (
-    1  # of the cache; raise it whenever a reader or the storage reads the same files otherwise
-)
+# Of the cache; raise it whenever a reader or the storage reads the same files otherwise.
+_FORMAT = 1
+T = TypeVar("T")
 
 
 @dataclass(eq=False, repr=False)
@@ -78,15 +78,15 @@ class Corpus:
 
     def tag_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
         """The true BIO tags of each record, also where the schema lacks them."""
-        return list(self._sequences(self.tags, self._tag_names, ids.tolist()))
+        return list(self.sequences(self.tags, self._tag_names, ids.tolist()))
 
     def token_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
         """The tokens of each record: private text, for attacks and scores that read values."""
-        return list(self._sequences(self.tokens, self.types, ids.tolist()))
+        return list(self.sequences(self.tokens, self.types, ids.tolist()))
 
     def texts(self) -> Iterator[bytes]:
         """Each record as a text, equal for equal records of two data sets, one by one."""
-        for tokens in self._sequences(self.tokens, self.types, range(len(self))):
+        for tokens in self.sequences(self.tokens, self.types, range(len(self))):
             yield storage.normalise(tokens).encode()
 
     def frames(self, ids: NDArray[np.int64]) -> list[Frame]:
@@ -99,13 +99,14 @@ class Corpus:
 
         Equal for equal texts of different corpora under one key.
         """
-        texts = self._sequences(self.tokens, self.types, range(len(self)))
+        texts = self.sequences(self.tokens, self.types, range(len(self)))
         hashes = (storage.text_hash(tokens, key=key) for tokens in texts)
         return np.fromiter(hashes, dtype=np.uint64, count=len(self))
 
-    def _sequences(
-        self, column: NDArray[Any], names: Sequence[str], ids: Iterable[int]
-    ) -> Iterator[tuple[str, ...]]:
+    def sequences(
+        self, column: NDArray[Any], names: Sequence[T], ids: Iterable[int]
+    ) -> Iterator[tuple[T, ...]]:
+        """The `names` of a column's indices, record by record."""
         for record in ids:
             piece = column[self.offsets[record] : self.offsets[record + 1]].tolist()
             yield tuple([names[index] for index in piece])

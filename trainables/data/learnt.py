@@ -46,10 +46,9 @@ def key_of(text: str) -> bytes:
 def keys_of(corpus: Corpus, ids: NDArray[np.int64] | None = None) -> Iterator[bytes]:
     """The keys of records, of all where `ids` is None."""
     of_types = [key_of(token) for token in corpus.types]
-    tokens, offsets = np.array(corpus.tokens), corpus.offsets.tolist()  # a map is slow to slice
-    for record in range(len(corpus)) if ids is None else ids.tolist():
-        piece = tokens[offsets[record] : offsets[record + 1]].tolist()
-        yield b"".join([of_types[index] for index in piece])
+    every = range(len(corpus)) if ids is None else ids.tolist()
+    # A map is slow to slice.
+    yield from map(b"".join, corpus.sequences(np.array(corpus.tokens), of_types, every))
 
 
 def hashes_of(keys: Iterable[bytes]) -> Hashes:

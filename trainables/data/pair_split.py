@@ -52,10 +52,8 @@ def split_pairs(
     mask_seed: int | None = None,
 ) -> PairSplit:
     """The split of a corpus, by `data.split_seed`; `mask_seed` seeds the trial's coins. Without it
-    all records of the pool of coins are `private`.
-
-    Raises: InvalidInput where there is no private record, or a named function does not occur in
-    the training part.
+    all records of the pool of coins are `private`. Raises: InvalidInput where there is no private
+    record, or a named function does not occur in the training part.
     """
     training, human = _parts(corpus, data)
     order = generator(data.split_seed, "public").permutation(training)

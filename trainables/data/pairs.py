@@ -202,10 +202,7 @@ class PairSet:
         return pair_files(path)
 
     def read(self, path: Path, *, config: PairFiles) -> Iterator[Pair]:
-        """All available parts, in the order of the files.
-
-        Raises: InvalidData, see `read_pairs`.
-        """
+        """All available parts, in the order of the files. Raises: InvalidData, see `read_pairs`."""
         for file in pair_files(path):
             yield from read_pairs(file, domain_of=self.domain_of)
 

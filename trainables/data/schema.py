@@ -130,10 +130,7 @@ def _shipped(name: str) -> dict[str, Any]:
 
 
 def parse_schema(fields: object, where: str) -> LabelSchema:
-    """The schema of plain data.
-
-    Raises: InvalidData naming `where` and the field.
-    """
+    """The schema of plain data. Raises: InvalidData naming `where` and the field."""
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {kind_of(fields)}")
     known = {"intents", "slots", "source", "tokenize", "pool_size", "train_size"}

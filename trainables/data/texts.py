@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.data.batches import Batch, text_keys
+from trainables.data.batches import Batch, cuts, text_keys
 from trainables.data.storage import token_places
 
 
@@ -86,13 +86,8 @@ class EncodedTexts:
         """All ids, records of like length together, at most `max_tokens` (or one record) a time."""
         lengths = np.diff(self.offsets)
         order = np.argsort(lengths, kind="stable")
-        start = 0
-        while start < len(order):
-            stop = start + 1
-            while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= max_tokens:
-                stop += 1
-            yield order[start:stop]
-            start = stop
+        for cut in cuts(lengths[order], max_tokens):
+            yield order[cut]
 
     def batch(self, ids: NDArray[np.int64]) -> TextBatch:
         """The records `ids` in that order, at least one."""

@@ -399,10 +399,8 @@ def _with_names(cells: Iterator[Cells | InvalidData], path: Path, options: Optio
 
 
 def _has_names(row: list[str], options: Options, path: Path) -> bool:
-    """Whether the first line has the columns' names.
-
-    Raises: InvalidInput where that is ambiguous, because names are printed and a record must not
-        be mistaken for them.
+    """Whether the first line has the columns' names. Raises: InvalidInput where that is ambiguous,
+    because names are printed and a record must not be mistaken for them.
     """
     if options.header is not None:
         return options.header

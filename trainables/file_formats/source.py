@@ -111,10 +111,8 @@ class Survey:
         return {name: option for name, option in found.items() if option is not None}
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
-        """The unit of spans: as declared, else the one in which most of them have their given
-        text, else the only one that fits all of them.
-
-        Raises: InvalidInput where both or none do.
+        """The unit of spans: as declared, else the one in which most of them have their given text,
+        else the only one that fits all of them. Raises: InvalidInput where both or none do.
         """
         if declared is not None or self.num_spans == 0:
             return declared
@@ -263,10 +261,8 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
 
 def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
     """The utterances of files in forms of this project, in which spans count tokens and every field
-    has its own name: all have an intent or a group, or none has.
-
-    Raises: InvalidData with file and line for the first record that is not so, and for an empty
-        file.
+    has its own name: all have an intent or a group, or none has. Raises: InvalidData with file and
+    line for the first record that is not so, and for an empty file.
     """
     first: Utterance | None = None
     for file in files:
