@@ -33,7 +33,7 @@ def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> No
 
 
 def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
-    """Records [n] and their counts [n]. Raises: InvalidData for a file that is missing or damaged."""
+    """Records [n] and their counts [n]. Raises: InvalidData for a missing or damaged file."""
     found = _read_arrays(folder / COUNTS)
     if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
         raise _unreadable(folder / COUNTS)

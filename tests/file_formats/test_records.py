@@ -217,6 +217,20 @@ READ = [
         _PUNCTUATION,
         _ALIKE_READ,
     ),
+    (  # of entities as Rasa's parser gives them: some with a role, one in a group
+        "a.jsonl",
+        [
+            {
+                "text": "ann lee to bob",
+                "entities": [
+                    {"start": 0, "end": 7, "entity": "who", "role": "from"},
+                    {"start": 11, "end": 14, "entity": "who", "role": None, "group": "1"},
+                ],
+            }
+        ],
+        {},
+        [said("[who.from : ann lee] to [who : bob]")],
+    ),
     (  # a tag with a space would be two in the files that list them
         "a.jsonl",
         _SPACED,

@@ -104,19 +104,15 @@ def _of_turn(turn: dict[str, Any], *, part: Part, where: str) -> Iterator[Uttera
 
 def _slots(given: list[dict[str, Any]], places: list[tuple[str, int, int]]) -> list[Slot]:
     """Spans of characters as spans of tokens; of two that overlap the first is kept."""
-    found: list[Slot] = []
-    for slot in given:
+    kept: list[Slot] = []
+    for slot in sorted(given, key=lambda slot: int(slot["start"])):
         inside = [
             index
             for index, (_, start, end) in enumerate(places)
             if start < slot["exclusive_end"] and end > slot["start"]
         ]
-        if inside:
-            found.append((str(slot["slot"]), inside[0], inside[-1] + 1))
-    kept: list[Slot] = []
-    for slot_of_tokens in sorted(found, key=lambda slot: slot[1]):
-        if not kept or kept[-1][2] <= slot_of_tokens[1]:
-            kept.append(slot_of_tokens)
+        if inside and (not kept or kept[-1][2] <= inside[0]):
+            kept.append((str(slot["slot"]), inside[0], inside[-1] + 1))
     return kept
 
 

@@ -175,16 +175,12 @@ def record_of(
     read: dict[str, str] = {}
     for role, names in _candidates(tuple(fields), options):
         for name in names:
-            value = fields.get(name)
-            if value is None or value == "":
-                if name not in fields:
-                    raise InvalidData(f"expected the field {name} (--{role}) in {where}, got none")
-                is_read = name == getattr(options, role, None)
-            elif role == "tokens" or name in _EITHER:
-                is_read = name == getattr(options, role, None) or not _is_other(role, name, value)
-            else:
-                is_read = True
-            if is_read:
+            if name not in fields:
+                raise InvalidData(f"expected the field {name} (--{role}) in {where}, got none")
+            given = fields[name]
+            if name == getattr(options, role, None) or not (
+                given is None or given == "" or _is_other(role, name, given)
+            ):
                 read[role] = name
                 break
     if "text" in read and isinstance(fields[read["text"]], list):
@@ -330,19 +326,15 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
 
 def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
     """[name, start, end], [start, end, name], or an object with these under usual names."""
-    given = None
+    given: Any = None
     if isinstance(value, dict) and (keys := _keys(tuple(value))) is not None:
         name, start, end = value[keys[0]], value[keys[1]], value[keys[2]]
-        for key in keys[3:]:
-            if isinstance(value[key], str):
-                given = value[key]
-                break
+        given = next((value[key] for key in keys[3:] if isinstance(value[key], str)), None)
         if isinstance(name, list) and len(name) == 1:  # of Label Studio
             name = name[0]
-        if "role" in value and isinstance(value["role"], str) and isinstance(name, str):
+        if isinstance(value.get("role"), str) and isinstance(name, str):
             name = f"{name}.{value['role']}"
-        if "group" in value and value["group"] is not None:
-            notes["groups of entities"] += 1
+        notes["groups of entities"] += value.get("group") is not None
         if keys[2] == _LAST and type(end) is int:
             end += 1
     elif isinstance(value, list) and len(value) in (3, 4):

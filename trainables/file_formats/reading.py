@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,22 +90,9 @@ class File:
         return file_lines(self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode())))
 
 
-@dataclass
-class Found:
-    """The files of a path, and what was seen in them but not read, as counts."""
-
-    files: list[File]
-    notes: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """The formats of its files."""
-        return tuple(dict.fromkeys(file.form for file in self.files))
-
-
-def find(path: Path, options: Options, form: str | None) -> Found:
+def find(path: Path, options: Options, form: str | None, notes: Counter[str]) -> list[File]:
     """The files to read: a file itself; of a folder those whose names say a part, or its only one,
-    or all of Rasa NLU.
+    or all of Rasa NLU. `notes` counts the others.
 
     Raises: InvalidInput that says what was seen where no format fits, or several files do.
     """
@@ -114,14 +101,14 @@ def find(path: Path, options: Options, form: str | None) -> Found:
     if not path.exists():
         raise InvalidInput(f"expected a file or folder in {path}, got nothing there")
     if path.is_file():
-        return Found([_file(path, options, form)])
+        return [_file(path, options, form)]
     inside = sorted(islice(path.rglob("*"), _MOST_FILES + 1))
     if len(inside) > _MOST_FILES:
         raise InvalidInput(f"expected at most {_MOST_FILES} files in {path}, got more")
     folders = [file.parent for file in inside if file.name == BIO_NAMES[0]]
     if folders:
         files = [File(each, "bio_folder", part=_part_of(each, path)) for each in folders]
-        return Found(sorted(files, key=_in_order))
+        return sorted(files, key=_in_order)
     files, others = [], 0
     for each in inside:
         if not each.is_file() or each.name.startswith((".", "cache-")):
@@ -142,7 +129,8 @@ def find(path: Path, options: Options, form: str | None) -> Found:
         )
     if not files:
         raise InvalidInput(f"expected a file of utterances in {path}, got {others} others")
-    return Found(sorted(files, key=_in_order), Counter({"other files": others}))
+    notes["other files"] += others
+    return sorted(files, key=_in_order)
 
 
 _OF_TOOLS = ("dataset_info.json", "dataset_dict.json", "state.json", "dataset_infos.json")
@@ -274,14 +262,16 @@ def _json_lines(file: File, options: Options, notes: Counter[str]) -> Rows:
                 yield InvalidData(f"expected a JSON object in {where}: {problem}")
 
 
-def _json_row(value: Any, where: str, intent: str | None = None) -> Row | InvalidData:
+def _json_row(
+    value: Any, where: str, intent: str | None = None, part: str | None = None
+) -> Row | InvalidData:
     try:
         fields = fields_of(value)
     except InvalidData as problem:
         return InvalidData(f"{problem} in {where}")
     if fields is None:
         return InvalidData(f"expected a JSON object in {where}, got {kind_of(value)}")
-    return Row(where, fields if intent is None else {"intent": intent, **fields})
+    return Row(where, fields if intent is None else {"intent": intent, **fields}, part)
 
 
 def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
@@ -318,8 +308,8 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
     for (trail, listed), end in zip(lists, ends, strict=True):
         at = " ".join((str(file.path), ".".join(trail))).strip()
         for number, value in enumerate(listed, start=1):
-            row = _json_row(value, f"{at} object {number}", end if by_intent and trail else None)
-            yield row._replace(part=end) if in_parts and isinstance(row, Row) else row
+            intent, part = end if by_intent and trail else None, end if in_parts else None
+            yield _json_row(value, f"{at} object {number}", intent, part)
 
 
 def _shown(keys: Collection[str]) -> str:

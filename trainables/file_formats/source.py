@@ -181,7 +181,7 @@ class Source:
     """
 
     path: Path
-    found: reading.Found
+    files: list[reading.File]
     options: Options
     survey: Survey
     unit: SpanUnit | None
@@ -191,12 +191,12 @@ class Source:
     @property
     def form(self) -> str:
         """The names of its formats."""
-        return ", ".join(self.found.forms)
+        return ", ".join(dict.fromkeys(file.form for file in self.files))
 
     @property
     def encodings(self) -> tuple[str, ...]:
         """The encodings of its files of text."""
-        return tuple(dict.fromkeys(file.encoding for file in self.found.files if file.encoding))
+        return tuple(dict.fromkeys(file.encoding for file in self.files if file.encoding))
 
     @property
     def has_intents(self) -> bool:
@@ -240,18 +240,17 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
     Raises: InvalidInput where no format fits, where the file has no record that can be read, or
         where spans can be read in two ways.
     """
-    found = reading.find(path, options, form)
-    survey = Survey(notes=Counter(found.notes))
-    packed = list(_pack(_surveyed(_records(found, options, survey.notes), survey, options)))
+    survey = Survey()
+    files = reading.find(path, options, form, survey.notes)
+    packed = list(_pack(_surveyed(_records(files, options, survey.notes), survey, options)))
     if survey.num_records == 0:
         if survey.first_problem is not None:
             raise survey.first_problem
-        forms = ", ".join(found.forms)
-        raise InvalidInput(f"expected utterances in {path}, got an empty {forms} file")
+        raise InvalidInput(f"expected utterances in {path}, got an empty {files[0].form} file")
     survey.notes += Counter()  # without zeros
     return Source(
         path=path,
-        found=found,
+        files=files,
         options=options,
         survey=survey,
         unit=survey.unit(options.spans),
@@ -279,11 +278,8 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
             record = record_of(fields, where=where, options=_OWN, notes=Counter(), part=part)
             utterance = utterance_of(record, options=_OWN, unit="tokens", adjusted=Counter())
             first, is_empty = first or utterance, False
-            for name, differs in (
-                ("group", (first.group is None) != (utterance.group is None)),
-                ("intent", (first.intent == NO_INTENT) != (utterance.intent == NO_INTENT)),
-            ):
-                if differs:
+            for name in ("group", "intent"):
+                if bool(getattr(first, name)) != bool(getattr(utterance, name)):
                     raise InvalidData(
                         f"expected {name} for every record or for none, {where} differs from the"
                         " records before"
@@ -317,11 +313,11 @@ def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
 
 
 def _records(
-    found: reading.Found, options: Options, notes: Counter[str]
+    files: list[reading.File], options: Options, notes: Counter[str]
 ) -> Iterator[Record | InvalidData]:
     """Every record of the files, or its problem."""
     names: Options | None = None
-    for row in reading.rows(found.files, options, notes):
+    for row in reading.rows(files, options, notes):
         if isinstance(row, InvalidData):
             yield row
         elif row.fields.get("answer") in ("reject", "ignore"):
@@ -329,7 +325,7 @@ def _records(
         else:
             where, fields, part = row
             if names is None:  # of a table's columns, by number
-                is_table = found.forms in (("table",), ("excel",))
+                is_table = {file.form for file in files} <= {"table", "excel"}
                 names = reading.by_name(options, list(fields)) if is_table else options
             try:
                 yield record_of(fields, where=where, options=names, notes=notes, part=part)

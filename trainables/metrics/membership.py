@@ -20,8 +20,8 @@ from trainables.figures import Figure
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-_TAIL = 50.0 * (1.0 - 0.95)  # percent of resampled values on either side of a 95 % interval
 _CONFIDENCE = 0.95
+_TAIL = 50.0 * (1.0 - _CONFIDENCE)  # percent of resampled values on either side of an interval
 _RATES = {"tpr_1pct": 0.01, "tpr_01pct": 0.001}  # the largest false-positive rate of each TPR
 # What `figures` gives of one attack, by its own names.
 OF_SCORES = (
@@ -106,12 +106,12 @@ class Roc:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """A true-positive rate, its 95 % interval, and whether the data can resolve its FPR."""
+    """A rate with its 95 % interval; of a true-positive rate whether the data can resolve its FPR."""
 
     value: float
     low: float
     high: float
-    low_resolution: bool
+    low_resolution: bool = False
 
 
 def roc(scores: Floats, member: Bools) -> Roc:
@@ -165,18 +165,18 @@ def _hits(curve: Roc, false_positives: int) -> int:
     return int(curve.true_positives[curve.false_positives <= false_positives].max())
 
 
-def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
+def clopper_pearson(
+    hits: int, trials: int, *, confidence: float = _CONFIDENCE
+) -> tuple[float, float]:
     """Exact two-sided interval of a binomial share (Clopper & Pearson 1934).
 
     >>> clopper_pearson(0, 10)[0], clopper_pearson(10, 10)[1]
     (0.0, 1.0)
     """
-    from scipy.special import betaincinv  # here, because planning reads this module's figures
+    from scipy.stats import binomtest  # here, because planning reads this module's figures
 
-    tail = (1 - confidence) / 2
-    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, tail))
-    high = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - tail))
-    return low, high
+    found = binomtest(hits, trials).proportion_ci(confidence)
+    return float(found.low), float(found.high)
 
 
 def figures(scores: Floats, member: Bools) -> dict[str, float]:
@@ -248,15 +248,6 @@ def max_advantage(epsilon: float, delta: float) -> float:
 # ---- the area: DeLong et al. (1988) by midranks (Sun & Xu 2014)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Auc:
-    """AUC of a score, unfolded (below 0.5 where members score lower), and a confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
 def check(scores: Floats, member: Bools) -> tuple[Floats, Bools]:
     """The arrays as [n] floats and bools, with both classes present.
 
@@ -290,8 +281,8 @@ def placements(scores: Floats, member: Bools) -> tuple[Floats, Floats]:
     return above, below
 
 
-def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
-    """AUC with DeLong's interval, normal in the log odds: with ten records on a side, or an AUC
+def auc(scores: Floats, member: Bools, *, confidence: float = _CONFIDENCE) -> Rate:
+    """AUC, below 0.5 where members score lower, with DeLong's interval, normal in the log odds: with ten records on a side, or an AUC
     near 1, one of the AUC itself covers 0.78 to 0.92 in place of 0.95 (Pepe 2003).
 
     Where all members score above all non-members (or below), DeLong's variance is 0; the far bound
@@ -300,16 +291,15 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
     above, below = placements(scores, member)
     value = float(above.mean())
     if min(len(above), len(below)) < 2:
-        return Auc(value=value, low=0.0, high=1.0)
-    variance = above.var(ddof=1) / len(above) + below.var(ddof=1) / len(below)
-    error = math.sqrt(variance)
+        return Rate(value=value, low=0.0, high=1.0)
+    error = math.sqrt(above.var(ddof=1) / len(above) + below.var(ddof=1) / len(below))
     if value in (0.0, 1.0):
         edge = ((1 - confidence) / 2) ** (1 / min(len(above), len(below)))
         low, high = (edge, 1.0) if value else (0.0, 1 - edge)
     else:
         margin = NormalDist().inv_cdf(0.5 + confidence / 2) * error
         low, high = around(value, margin / (value * (1 - value)))
-    return Auc(value=value, low=low, high=high)
+    return Rate(value=value, low=low, high=high)
 
 
 def log_odds(value: float) -> float:
