@@ -106,7 +106,7 @@ class Roc:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """A rate with its 95 % interval; of a true-positive rate whether the data can resolve its FPR."""
+    """A rate with its interval; of a true-positive rate whether the data can resolve its FPR."""
 
     value: float
     low: float
@@ -282,8 +282,9 @@ def placements(scores: Floats, member: Bools) -> tuple[Floats, Floats]:
 
 
 def auc(scores: Floats, member: Bools, *, confidence: float = _CONFIDENCE) -> Rate:
-    """AUC, below 0.5 where members score lower, with DeLong's interval, normal in the log odds: with ten records on a side, or an AUC
-    near 1, one of the AUC itself covers 0.78 to 0.92 in place of 0.95 (Pepe 2003).
+    """AUC, below 0.5 where members score lower, with DeLong's interval, normal in the log odds:
+    with ten records on a side, or an AUC near 1, one of the AUC itself covers 0.78 to 0.92 in place
+    of 0.95 (Pepe 2003).
 
     Where all members score above all non-members (or below), DeLong's variance is 0; the far bound
     then is the one-sided exact one of the smaller class, n**-1 log(p).
