@@ -69,7 +69,7 @@ def attack_run(
             f"the files distinguish members without any model (blind AUC"
             f" {figures['mia_blind_auc']:.3f}): the other figures may not concern the model"
         )
-    return {**figures, **({"notes": notes} if notes else {})}
+    return figures | ({"notes": notes} if notes else {})
 
 
 def _read(path: Path) -> list[Utterance]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from search_spaces.expansion import rank
 from search_spaces.paths import label, short
@@ -22,6 +22,9 @@ from sweep.results import select
 from sweep.results.tables.axes import varied_paths
 from sweep.store.sweeps import TrialRecord
 from trainables.figures import EPSILON
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEWEST = 6  # fewest configurations for an estimate
 _TREES = 100
@@ -34,38 +37,36 @@ _TOGETHER = 0.7  # rank correlation from which two axes' effects cannot be told 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
     """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where no axis
-    matters); `explained` is the forest's out-of-bag R^2, at most 1, near or below 0 where the
-    shares are unreliable.
+    matters; none for too few trials or axes); `explained` is the forest's out-of-bag R^2, at most
+    1, near or below 0 where the shares are unreliable.
     """
 
-    shares: dict[str, float]
-    explained: float
+    shares: dict[str, float] = field(default_factory=dict)
+    explained: float = 0.0
 
 
-def importance(records: Sequence[TrialRecord]) -> Importance | None:
+def importance(records: Sequence[TrialRecord]) -> Importance:
     """The importance of every axis that varies among finished trials other than baselines, on one
-    corpus. None for too few trials or axes.
+    corpus.
 
     Raises: InvalidInput where these trials have no figure in common.
     """
     finished = select.finished(records)
     groups = select.groups(finished)
     if len(groups) < FEWEST:
-        return None
+        return Importance()
     metric = select.metric_of_choice(finished)
     spreads = [(group.records[0], group.spread(metric)) for group in groups]
     rows = [(one, s.mean) for one, s in spreads if s is not None and math.isfinite(s.mean)]
-    if len(rows) > _MOST:
-        chosen = np.random.default_rng(0).choice(len(rows), _MOST, replace=False)
-        rows = [rows[place] for place in sorted(chosen)]
+    rows = random.Random(0).sample(rows, min(len(rows), _MOST))
     paths = varied_axes([one for one, _ in rows])
     if len(rows) < FEWEST or not paths:
-        return None
+        return Importance()
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.inspection import permutation_importance
 
-    features = np.column_stack([column([value_of(one, p) for one, _ in rows]) for p in paths])
-    target = np.asarray([mean for _, mean in rows])
+    features = _features([one for one, _ in rows], paths)
+    target = [mean for _, mean in rows]
     forest = RandomForestRegressor(n_estimators=_TREES, oob_score=True, random_state=0, n_jobs=1)
     forest.fit(features, target)
     lost = permutation_importance(forest, features, target, n_repeats=_SHUFFLES, random_state=0)
@@ -95,7 +96,7 @@ def advice(records: Sequence[TrialRecord]) -> list[str]:
         on = f" on {corpus}" if len(parts) > 1 else ""
         for path in (path for path in axes if path not in tied):
             ranks = {r for each in kin if (r := rank(value_of(each, path))) is not None}
-            mine, value = rank(value_of(best, path)), value_of(best, path)
+            mine = rank(value := value_of(best, path))
             if mine is None or len(ranks) < 2 or mine not in (min(ranks), max(ranks)):
                 continue
             size, word = ("smallest", "smaller") if mine == min(ranks) else ("largest", "larger")
@@ -115,18 +116,13 @@ def together(records: Sequence[TrialRecord], paths: Sequence[str]) -> set[str]:
     """The axes of `paths` that vary together with another one, so that an effect of one may be
     that of the other.
     """
-    import pandas as pd
-
-    columns = {p: column([value_of(record, p) for record in records]) for p in paths}
-    ranks = pd.DataFrame(columns).rank(method="dense")
+    ranks = _features(records, paths).rank(method="dense")
+    are_related = ranks.corr().abs() >= _TOGETHER
     found: set[str] = set()
     for one, other in itertools.combinations(paths, 2):
-        sizes = {ranks[one].nunique(), ranks[other].nunique()}
-        if 1 in sizes:
-            continue
         pairs = len(ranks[[one, other]].drop_duplicates())
-        is_one_to_one = sizes == {pairs} and pairs < len(ranks)
-        if is_one_to_one or abs(ranks[one].corr(ranks[other])) >= _TOGETHER:
+        is_one_to_one = set(ranks[[one, other]].nunique()) == {pairs} and pairs < len(ranks)
+        if is_one_to_one or are_related.loc[one, other]:
             found |= {one, other}
     return found
 
@@ -143,14 +139,17 @@ def value_of(record: TrialRecord, path: str) -> Any:
     return record.plan.variant if path == "variant" else record.plan.values.get(path)
 
 
-def column(values: Sequence[Any]) -> NDArray[np.float64]:
-    """Numbers unchanged (a forest uses only their order), others numbered by first appearance;
-    missing values are below all.
+def _features(records: Sequence[TrialRecord], paths: Sequence[str]) -> pd.DataFrame:
+    """A column for each axis: numbers unchanged (a forest uses only their order), others numbered
+    by first appearance; missing values are below all.
     """
-    ranks = [rank(value) for value in values]
-    if all(r is not None or v is None for r, v in zip(ranks, values, strict=True)):
-        known = [r for r in ranks if r is not None]
-        return np.asarray([min(known) - 1.0 if r is None else r for r in ranks])
     import pandas as pd
 
-    return pd.factorize(np.asarray([repr(value) for value in values]))[0].astype(np.float64)
+    found = {}
+    for path in paths:
+        values = [value_of(record, path) for record in records]
+        column = pd.Series([rank(value) for value in values], dtype=float)
+        if column.count() < sum(value is not None for value in values):
+            column = pd.Series(pd.factorize(np.array([repr(value) for value in values]))[0])
+        found[path] = column.fillna(column.min() - 1.0)
+    return pd.DataFrame(found)

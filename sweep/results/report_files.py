@@ -54,13 +54,7 @@ def gather(
     front = {record.plan.id for record in select.front(records)}
     paths = varied_paths([record.plan for record in records])
     trials = tuple(
-        _trial(
-            folder,
-            record,
-            on_front=record.plan.id in front,
-            public=public,
-            paths=paths,
-        )
+        _trial(folder, record, on_front=record.plan.id in front, public=public, paths=paths)
         for record in records
         if record.status is not TrialStatus.PLANNED
     )
@@ -76,11 +70,10 @@ def gather(
                 by = select.metric_of_choice(allowed)
     except InvalidInput as problem:
         answer = (str(problem),)
-    mattered, next_steps = None, list[str]()
+    mattered, next_steps = Importance(), list[str]()
     with suppress(InvalidInput):  # trials without a figure in common say nothing of the axes
         if not public:
             mattered, next_steps = importance(records), advice(records)
-    shared = Importance(shares={}, explained=0.0) if mattered is None else mattered
     folders = [p for record in records for p in paths_in(record.plan.fields)] if public else []
     sweep = results.Sweep(
         name=folder.name,
@@ -102,8 +95,8 @@ def gather(
         space=format_yaml(without_folders(document) if public else document),
         axes=tuple(map(label, paths)),
         helps=() if found is None else tuple(found.helps()),
-        mattered={label(path): share for path, share in shared.shares.items()},
-        explains=shared.explained,
+        mattered={label(path): share for path, share in mattered.shares.items()},
+        explains=mattered.explained,
         next_steps=tuple(next_steps),
     )
     if found is None or found.best is None:
@@ -146,6 +139,7 @@ def _trial(
     def shown(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
         return {n: v for n, v in metrics.items() if not public or plan.may_publish(n)}
 
+    is_hidden = public and plan.reveals_count(EPSILON_PAPER)
     is_noisy = claims_privacy(plan.engine) and plan.is_config
     privacy = plan.config.privacy if is_noisy else None
     history = [
@@ -165,11 +159,7 @@ def _trial(
         seconds=record.seconds,
         epsilon=select.value(record, EPSILON),
         compared_epsilon=select.compared(record, EPSILON),
-        epsilon_paper=(
-            None
-            if public and plan.reveals_count(EPSILON_PAPER)
-            else select.value(record, EPSILON_PAPER)
-        ),
+        epsilon_paper=None if is_hidden else select.value(record, EPSILON_PAPER),
         noise_multiplier=plan.noise_multiplier if privacy else None,
         max_grad_norm=privacy.max_grad_norm if privacy else None,
         decay_tau=privacy.noise_decay.tau if privacy else None,

@@ -12,9 +12,12 @@ Trials that generate text are chosen by MAUVE (`trainables.goals`).
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from sweep.store.sweeps import TrialRecord
 from trainables import catalogue, figures, goals
@@ -72,11 +75,9 @@ def _spread(values: Sequence[float]) -> Spread | None:
         return None
     if not all(math.isfinite(v) for v in values):
         return Spread(mean=math.inf, std=None, count=len(values))
-    mean, count = math.fsum(values) / len(values), len(values)
     # `statistics.stdev` adds fractions: ten times as long for a result of the same digits.
-    squares = math.fsum((v - mean) * (v - mean) for v in values)
-    std = math.sqrt(squares / (count - 1)) if count > 1 else None
-    return Spread(mean=mean, std=std, count=count)
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return Spread(mean=statistics.fmean(values), std=std, count=len(values))
 
 
 def compared(record: TrialRecord, metric: str) -> float | None:
@@ -135,9 +136,8 @@ def baselines(records: Sequence[TrialRecord]) -> list[Group]:
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
     """The baseline for comparing a trial: of the same data and model where there is one."""
-    model = model_of(record)
-    alike = _on_same_data(record, found)
-    return next((group for group in alike if model_of(group.records[0]) == model), None)
+    nearest = nearest_baseline(record, found)
+    return nearest if nearest and model_of(nearest.records[0]) == model_of(record) else None
 
 
 def model_of(record: TrialRecord) -> dict[str, object]:
@@ -147,16 +147,13 @@ def model_of(record: TrialRecord) -> dict[str, object]:
 
 
 def nearest_baseline(record: TrialRecord, found: Sequence[Group]) -> Group | None:
-    """`baseline_of`, else the first baseline on the same data, whatever its model."""
-    return baseline_of(record, found) or next(iter(_on_same_data(record, found)), None)
-
-
-def _on_same_data(record: TrialRecord, found: Sequence[Group]) -> list[Group]:
+    """The first baseline on the same data, of the same model where there is one."""
     if not record.plan.is_config:
-        return []
-    data = record.plan.fields.get("data")
+        return None
+    data, model = record.plan.fields.get("data"), model_of(record)
     known = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
-    return [g for g in known if g.records[0].plan.fields.get("data") == data]
+    alike = [g for g in known if g.records[0].plan.fields.get("data") == data]
+    return min(alike, key=lambda group: model_of(group.records[0]) != model, default=None)
 
 
 def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:
