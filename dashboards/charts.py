@@ -21,10 +21,8 @@ _DECADE = 10.0  # a searched axis that spans more is logarithmic
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A trial's figure at `x`. `look` is the name of its colour (`palette.look`), `words` its text
-    for screen readers, `label` is written beside it.
-
-    An infinite `x` is drawn right of a break in the axis.
+    """A trial's figure at `x`; an infinite one is drawn right of a break in the axis. `look` is the
+    name of its colour (`palette.look`), `words` its text for screen readers, `label` is beside it.
     """
 
     x: float

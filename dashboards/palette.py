@@ -1,9 +1,8 @@
-"""One colour for an engine and one mark for a decay, in every chart of the project; one of each for
-a band of epsilon.
+"""One colour for an engine and one mark for a decay, which their files state (`LOOK`, `MARK`), in
+every chart of the project; one of each for a band of epsilon.
 
-Each engine and each decay states them (`LOOK`, `MARK`) in its file. Colours are from the palette of
-Okabe & Ito (2008) for all kinds of colour vision; marks and words repeat the information, so that
-no chart depends on colours.
+Colours are from the palette of Okabe & Ito (2008) for all kinds of colour vision; marks and words
+repeat the information.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Draws charts with Matplotlib, as PNG and as elements of a page.
-
-In a page points have their trial's id and their figures in words, and colours are those of the
-page, so that they change on dark screens. Axes are hidden from screen readers, which read the
-points.
+"""Draws charts with Matplotlib, as PNG and as elements of a page, whose colours change on dark
+screens; screen readers read its points and no axes.
 """
 
 from __future__ import annotations

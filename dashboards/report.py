@@ -1,7 +1,5 @@
-"""The report of a sweep as a self-contained HTML page, the recommendation first.
-
-The page makes no network requests (its content security policy forbids them), is readable without
-scripts, and includes its data as CSV.
+"""The report of a sweep as a self-contained HTML page, the recommendation first: without network
+requests, readable without scripts, with its data as CSV.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
 """The input of a report: plain frozen data about a finished sweep, and trials compared with their
 baselines. Pure.
-
-A trial's paired comparison with the baseline is used where there is one. Otherwise a change counts
-as significant where it exceeds 1.96 standard errors of the difference of independent measurements.
-They share their test records, so the true error of the difference is smaller and this test is
-conservative.
 """
 
 from __future__ import annotations
@@ -29,20 +24,17 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Half of its interval: 1.96 standard errors of a normal figure."""
+        """1.96 standard errors of a normal figure."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One trial of a sweep.
-
-    `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
+    """`epsilon` is a guarantee of the code that ran, `epsilon_paper` the paper's formula and none;
     infinity without a guarantee, None where unknown; `compared_epsilon` is the one that a choice
-    goes by, its target where it was calibrated. `metrics` holds every figure by name. `claimed` is
-    the epsilon that a certified bound in `metrics` is about. `data` and `model` are
-    equal for trials of the same data and of the same model, whatever else they say. `values` are
-    those of the searched axes that this trial has.
+    goes by, its target where it was calibrated. `claimed` is the epsilon that a certified bound in
+    `metrics` is about. `data` and `model` are equal for trials of the same data and of the same
+    model, whatever else they say. `values` are those of the searched axes that this trial has.
     """
 
     id: str
@@ -177,8 +169,9 @@ class Sweep:
 
     def change(self, trial: Trial) -> Change | None:
         """The change of a trial's SER from its baseline: by the paired comparison of the very
-        records where the trial has one (`delta_ser_percent` and kin); None for a baseline itself,
-        without both errors, or from an error of 0.
+        records where the trial has one (`delta_ser_percent` and kin), else by 1.96 standard errors
+        of independent figures, which is conservative, as they share their test records. None for a
+        baseline itself, without both errors, or from an error of 0.
         """
         base = self.baseline_of(trial)
         if base is None or trial.id == base.id:

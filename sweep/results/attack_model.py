@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def attack_run(
     few = min(int(member.sum()), int((~member).sum()))
     if few < 5:
         raise InvalidInput(f"expected at least 5 records in each file, got {few} that can be used")
-    chosen = [each for each, use in zip(records, known, strict=True) if use]
+    chosen = list(itertools.compress(records, known))
     predicted = model.read(chosen)
     signals = attacks.gather(
         records=np.arange(len(chosen)),

@@ -30,8 +30,8 @@ class Side:
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
-    and the ends of its 95 % interval (paired bootstrap over test utterances), None where A makes
-    too few errors or the two were not `tested_on_the_same` utterances.
+    and its 95 % interval (paired bootstrap over test utterances), None where A makes too few errors
+    or the two were not `tested_on_the_same` utterances.
     """
 
     first: Side

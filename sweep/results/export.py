@@ -1,8 +1,8 @@
 """Export of a trial as a folder: config, weights, labels, privacy card, metrics, provenance.
 
-An export contains no curator-only data: no membership figures, signals, training losses, times of
-steps, counts or hashes of private records, or paths on the curator's machine. Its content is an
-allow list, named here or as fields of a document (`export_documents`, `PrivacyCard`).
+Its content is an allow list, named here or as fields of a document (`export_documents`,
+`PrivacyCard`), without curator-only data: no membership figures, signals, training losses, times of
+steps, counts or hashes of private records, or paths on the curator's machine.
 """
 
 from __future__ import annotations
@@ -18,13 +18,7 @@ from typing import Any
 from sweep.results import select
 from sweep.results.export_documents import About, write_model
 from sweep.results.gap import refusal
-from sweep.results.local_paths import (
-    fields_with_paths,
-    in_text,
-    in_word,
-    paths_in,
-    without_folders,
-)
+from sweep.results.local_paths import fields_with_paths, in_text, in_word, paths_in, without_folders
 from sweep.results.privacy_cards import JSON, write_card
 from sweep.spending.filter import stored_filter, total_of
 from sweep.spending.ledger import FILE, Ledger
@@ -144,9 +138,7 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
 
 
 def config_to_repeat(folder: SweepFolder, record: TrialRecord, exported: Path) -> Path:
-    """The config that repeats an exported trial here: the trial's own where the export's names
-    files without their folders.
-    """
+    """The config that repeats an exported trial here: its own where the export's lacks folders."""
     home = folder.trial_folder(record.plan.id)
     return (home if fields_with_paths(record.plan.fields) else exported) / _CONFIG
 

@@ -1,5 +1,4 @@
-"""The encoder of an exported model: a BERT with its tokenizer in the format of `transformers`;
-the fixed encoder of `features` as its folder."""
+"""The encoder of an exported model."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ def write_encoder(model_folder: Path) -> Path | None:
 
 
 def _copy_public(encoder: str, target: Path, *, moments: Path) -> None:
-    """Copy the files of a public encoder, without other files in its folder. Moments that a trial
-    computed for an encoder of another project are added."""
+    """Copy the files of a public encoder and the moments that a trial computed for it."""
     target.mkdir(mode=0o700, exist_ok=True)
     for file in files_of(public_encoder(encoder).place):
         shutil.copyfile(file, target / file.name)

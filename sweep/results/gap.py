@@ -1,7 +1,4 @@
-"""The gap between the best private trial and the baseline, and advice to reduce it. Pure.
-
-An epsilon above `USABLE` guarantees little, so a trial with such an epsilon is not recommended.
-"""
+"""The gap between the best private trial and the baseline, and advice to reduce it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from trainables.errors import InvalidInput
 from trainables.figures import cost
 
 ANSWER = 8.0  # the largest epsilon of the trial that is recommended first
-USABLE = 10.0  # the largest epsilon that is exported by default
+USABLE = 10.0  # the largest epsilon that is exported by default: a larger one guarantees little
 FAR = 2.0  # factor of the baseline's error from which advice is given
 _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
 
@@ -129,14 +126,7 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
         over, under = (figure, spread.mean) if cost(main, 1.0) > 0 else (spread.mean, figure)
         if max(over, under) > 0:
             factor = over / under if under > 0 else math.inf
-    return Gap(
-        limit=limit,
-        figure=main,
-        best=best,
-        baseline=baseline,
-        factor=factor,
-        least=least,
-    )
+    return Gap(limit=limit, figure=main, best=best, baseline=baseline, factor=factor, least=least)
 
 
 def gaps(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[Gap]:

@@ -1,8 +1,7 @@
 """Which axes of a sweep mattered, and which to search further.
 
-A random forest (Breiman 2001) learns the metric of the sweep's choice from the axes' values; the
-importance of an axis is the loss of accuracy when that axis is shuffled. The out-of-bag fit of the
-forest shows whether it is reliable. Correlated axes share their importance.
+A random forest (Breiman 2001) learns the metric of choice from the axes' values; the importance of
+an axis is the accuracy lost when it is shuffled. Correlated axes share theirs.
 """
 
 from __future__ import annotations
@@ -113,9 +112,7 @@ def _is_kin(record: TrialRecord, best: TrialRecord) -> bool:
 
 
 def together(records: Sequence[TrialRecord], paths: Sequence[str]) -> set[str]:
-    """The axes of `paths` that vary together with another one, so that an effect of one may be
-    that of the other.
-    """
+    """The axes whose effect may be that of another of `paths`, with which they vary together."""
     ranks = _features(records, paths).rank(method="dense")
     are_related = ranks.corr().abs() >= _TOGETHER
     found: set[str] = set()

@@ -1,10 +1,9 @@
 """Attacks that use the finished trials of a sweep as each other's reference models.
 
-Every trial has written its signals, its attack scores and its test counts to its folder. Here RMIA,
-LiRA and similar attacks are computed for all trials against all others, the certified bounds are
-corrected for the number of trials and compared with each trial's claim, and each trial is compared
-with its baseline. The result is the trial's panel in the log of the sweep, which tables and the
-tracking store read; computing it again with more trials replaces it.
+From the signals, attack scores and test counts in the trials' folders RMIA, LiRA and similar
+attacks are computed for all trials against all others, the certified bounds are corrected for the
+number of trials and compared with each trial's claim, and each trial is compared with its baseline.
+The result is the trial's panel in the log of the sweep; a later one replaces it.
 """
 
 from __future__ import annotations
@@ -52,10 +51,7 @@ class Ended:
 
 
 def write_panels(folder: SweepFolder) -> None:
-    """Compute and write every finished trial's panel.
-
-    A trial whose evidence is missing or damaged is left out, with a note in its panel.
-    """
+    """Compute and write every finished trial's panel, with a note on evidence that is damaged."""
     ended = []
     for record in folder.records():
         if record.status.is_finished:
@@ -83,10 +79,7 @@ def write_panels(folder: SweepFolder) -> None:
 
 
 def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str, float] | None:
-    """The certified bound and the claim that it violates; None without a violation.
-
-    Both have the same delta and neighbouring relation.
-    """
+    """The certified bound and the claim of the same delta and relation that it violates, if any."""
     bound = metrics.get("epsilon_lower_bound")
     claim = metrics.get(attacks.audited(split))
     if bound is None or claim is None or not one_run.violates(bound, claim):
@@ -175,10 +168,7 @@ def against_baseline(
 
 
 def _leakage_change(
-    trial: tuple[Signals, Path],
-    base: tuple[Signals, Path],
-    *,
-    baseline: Mapping[str, float | None],
+    trial: tuple[Signals, Path], base: tuple[Signals, Path], *, baseline: Mapping[str, float | None]
 ) -> dict[str, float]:
     """The change of leakage, by the strongest attack on the `baseline` that both trials have."""
     rows = [own.is_evaluated for own, _ in (trial, base)]

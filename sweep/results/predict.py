@@ -1,7 +1,4 @@
-"""Prediction of intents and slots by an exported model.
-
-    from sweep import load_model
-    load_model("folder")(["show flights from boston to denver"])
+"""Prediction of intents and slots by an exported model: `load_model("folder")(["show flights"])`.
 
 Only the exported folder (or its `model` folder) is needed, not the sweep.
 """

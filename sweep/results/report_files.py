@@ -31,11 +31,7 @@ from trainables.privacy.from_config import claims_privacy
 
 
 def gather(
-    folder: SweepFolder,
-    *,
-    epsilon_max: float,
-    corpus: str | None = None,
-    public: bool = False,
+    folder: SweepFolder, *, epsilon_max: float, corpus: str | None = None, public: bool = False
 ) -> results.Sweep:
     """The trials on one corpus (needed where there are several) with the best one at `epsilon_max`.
     `public` leaves out what only the curator may see: attacks, training losses and norms, the
@@ -126,12 +122,7 @@ def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
 
 
 def _trial(
-    folder: SweepFolder,
-    record: TrialRecord,
-    *,
-    on_front: bool,
-    public: bool,
-    paths: Sequence[str],
+    folder: SweepFolder, record: TrialRecord, *, on_front: bool, public: bool, paths: Sequence[str]
 ) -> results.Trial:
     plan = record.plan
     folders = tuple(paths_in(plan.fields)) if public else ()

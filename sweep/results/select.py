@@ -1,12 +1,8 @@
 """Selection of the best trials: groups over seeds, ratios to the baseline, the Pareto front. Pure.
 
-Trials on different corpora are never ranked against each other: each corpus has its best trial and
-its front.
-
-Trials that differ by their seed only are one group and are compared by the group's mean, so that no
-lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by its validation figure
-where known (`validation_ser`), because a choice by test error makes the test error optimistic.
-Trials that generate text are chosen by MAUVE (`trainables.goals`).
+Each corpus has its own best trial and front. Trials that differ by their seed only are compared by
+their mean, so that no lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by
+its validation figure where known, because a choice by test error makes the test error optimistic.
 """
 
 from __future__ import annotations
@@ -57,7 +53,7 @@ class Group:
         return _spread([v for r in self.records if (v := value(r, metric)) is not None])
 
     def cost(self, metric: str) -> float | None:
-        """What decides between groups, smaller is better: the mean over the seeds of `compared`."""
+        """The mean over the seeds of `compared`, by which smaller is better."""
         found = _spread([v for r in self.records if (v := compared(r, metric)) is not None])
         return None if found is None else figures.cost(metric, found.mean)
 
@@ -209,11 +205,8 @@ def headline(records: Sequence[TrialRecord]) -> str:
 
 def front(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     """The Pareto front of finished trials in the headline figure and epsilon, of each corpus its
-    own.
-
-    Groups are compared by their means over seeds, and the median trial by the headline figure
-    represents its group, so a lucky seed is not on the front. `goals` defines the better direction;
-    infinity is the worst value, and a group without a figure is left out.
+    own. The median trial by the headline figure represents its group; infinity is the worst value,
+    and a group without a figure is left out.
     """
     names = (headline(records), figures.EPSILON)
     best: set[str] = set()
@@ -264,23 +257,17 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
 def choose(
     records: Sequence[TrialRecord], *, best: str | None = None, epsilon_max: float | None = None
 ) -> list[TrialRecord]:
-    """The best trial (the front for `pareto`) of each corpus among finished ones that are no
-    baseline.
+    """The best trial (the front for `pareto`) of each corpus among `candidates`; `best` is as in
+    `metric_of_choice`.
 
-    `best` is as in `metric_of_choice`; `rank_groups` orders several. With `epsilon_max` only
-    trials whose sound epsilon is at most that.
-
-    Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
+    Raises: InvalidInput as both.
     """
     found = candidates(records, epsilon_max=epsilon_max)
     return front(found) if best == PARETO else best_of_each(found, best)
 
 
 def best_of_each(found: Sequence[TrialRecord], best: str | None = None) -> list[TrialRecord]:
-    """The best trial of each corpus, `best` as in `metric_of_choice`.
-
-    Raises: as `metric_of_choice`.
-    """
+    """The best trial of each corpus; `best` and errors as in `metric_of_choice`."""
     metric = metric_of_choice(found, best)
     ranked = (rank_groups(groups(alike), metric) for alike in by_corpus(found).values())
     return [ordered[0].middle(metric) for ordered in ranked if ordered]
@@ -331,9 +318,8 @@ def rank_groups(found: Sequence[Group], metric: str) -> list[Group]:
     those without the metric are left out.
     """
 
-    def place(of: tuple[float, Group]) -> tuple[float, float]:
-        epsilon = of[1].cost(figures.EPSILON)
-        return of[0], math.inf if epsilon is None else epsilon
+    def place(group: Group) -> list[float]:
+        costs = (group.cost(name) for name in (metric, figures.EPSILON))
+        return [math.inf if cost is None else cost for cost in costs]
 
-    known = [(cost, group) for group in found if (cost := group.cost(metric)) is not None]
-    return [group for _, group in sorted(known, key=place)]
+    return sorted((group for group in found if group.cost(metric) is not None), key=place)

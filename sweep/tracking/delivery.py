@@ -1,7 +1,4 @@
-"""Sends the results of a sweep to MLflow, whose failures never end the sweep.
-
-MLflow is imported where a store is opened, because that takes seconds.
-"""
+"""Sends the results of a sweep to MLflow (imported late: seconds); a failure never ends a sweep."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
 """Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial.
 
 Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
-(`sweep.id`, `sweep.trial`), a metric by its step and time. Delivering again completes the runs.
-Figures and tags for the curator bear the name `curator_only`.
-
-A call takes MLflow ten milliseconds and more, so a trial's news are one batch, and what the store
-has is read once.
+(`sweep.id`, `sweep.trial`), a metric by its step and time. A call takes MLflow ten milliseconds and
+more, so a trial's news are one batch, and what the store has is read once.
 """
 
 from __future__ import annotations
@@ -300,9 +297,7 @@ class Tracker:
     # ---- a sweep
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
-        """Update a trial's run. That of an ended one gets its config and, as far as they are there,
-        the card and figures.
-        """
+        """Update a trial's run; an ended one gets its config and any card and figures."""
         plan, rows, status = record.plan, folder.epochs(record.plan.id), record.status
         panel = folder.state().trial(plan.id).panel
         compared = panel and panel["time"]
@@ -378,9 +373,7 @@ def _metrics(found: Mapping[str, float | None], *, step: int, when: float) -> li
 
 
 def _tags(given: Fields, known: Mapping[str, str]) -> dict[str, str]:
-    """Tags within MLflow's limits. An empty one that is not `known` would be a line of nothing on
-    the run's page.
-    """
+    """Tags within MLflow's limits, an empty one only where it replaces a known one."""
     return {
         key: _in_utf8(value)[:_LONGEST_TAG]
         for key, value in given.items()
@@ -414,9 +407,8 @@ def learning_curves(task: str) -> list[str]:
 
 
 def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
-    """The headline figures of a trial by their names in MLflow, as (registered name, value).
-
-    A noise multiplier or a delta that the config states is a parameter and no result.
+    """The headline figures of a trial by their names in MLflow, as (registered name, value). A
+    noise multiplier or a delta that the config states is a parameter and no result.
     """
     plan = record.plan
     stated = {path.rpartition(".")[2] for path in params_of(plan)}
@@ -472,9 +464,7 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
 
 
 def params_of(plan: PlannedTrial) -> dict[str, object]:
-    """A trial's config, the axes of its space among it, by dotted paths, each once, without missing
-    values.
-    """
+    """A trial's config by dotted paths, without missing values."""
     fields = dict(plan.fields)
     if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
         fields.pop("privacy", None)

@@ -25,7 +25,6 @@ _LONGEST_WORD = 24  # cells: a longer word of a text may be broken; no number is
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """One column, a cell for each row. `worth`: priority, from 0 (left out first) to `ALWAYS`.
-
     `is_text`: words, which may be broken over lines. `is_left`: aligned to the left, as words are.
     `is_setting`: a value that `settings` may contain instead. `at_least`: fewest cells for readable
     words. `name`: the column's name in a sentence; empty: its head. `legend` explains it.
@@ -67,9 +66,8 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class FittedTable:
-    """Columns under a title, with notes below; `styles` has one style for each row.
-
-    `settings` replaces the first text column and all settings where these do not fit.
+    """Columns under a title, with notes below; `styles` has one style for each row. `settings`
+    replaces the first text column and all settings where these do not fit.
     """
 
     columns: Sequence[Column]

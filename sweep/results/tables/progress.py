@@ -95,8 +95,7 @@ def live_table(
 
 
 def _passes_per_epoch(plan: PlannedTrial, epochs: int) -> float:
-    """How often an epoch of the trial passes all its records, many times with full batches; 1 where
-    that is not known."""
+    """How often an epoch passes all records, many times with full batches; 1 where not known."""
     privacy, training = (plan.fields.get(name, {}) for name in ("privacy", "training"))
     whole, batch = privacy.get("sampling") == "full", training.get("expected_batch_size")
     if not (plan.steps and plan.num_records and epochs) or not (whole or batch):

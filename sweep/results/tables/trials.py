@@ -33,10 +33,7 @@ _Row = TypeVar("_Row")
 
 
 def results_table(
-    name: str,
-    records: Sequence[TrialRecord],
-    *,
-    max_rows: int | None = None,
+    name: str, records: Sequence[TrialRecord], *, max_rows: int | None = None
 ) -> FittedTable:
     """The results relative to the baseline, SER with its 95 % interval over test utterances; a star
     marks the front of SER (or MAUVE) and epsilon. With more trials than `max_rows`, that many:
@@ -253,10 +250,7 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
         column("95 %", lambda _, best: f"{100 * best.low:.1f}-{100 * best.high:.1f}", worth=90),
         column("by", lambda _, best: _name(best), worth=80, is_left=True),
         column(
-            "TPR",
-            _rate,
-            worth=60,
-            legend="TPR: at 1 % FPR, of the strongest (~ low resolution)",
+            "TPR", _rate, worth=60, legend="TPR: at 1 % FPR, of the strongest (~ low resolution)"
         ),
         column("ΔSER", lambda record, _: _change(record, "ser"), worth=50, legend=change),
         column("ΔMIA", lambda record, _: _change(record, "mia"), worth=55, legend=change),
@@ -321,23 +315,17 @@ def _change(record: TrialRecord, what: str) -> str:
     return f"{value:+.{digits}f}{'*' if record.metrics.get(f'delta_{what}_significant') else ''}"
 
 
-# Metric, its short head, and whether it has a ceiling of human text.
+# Metric, its short head, whether it has a ceiling of human text, and its legend.
 COLUMNS = (
-    ("word_type_overlap", "words", True),
-    ("function_type_overlap", "functions", True),
-    ("function_top50", "top 50", True),
-    ("chi_square", "chi²", True),
-    ("mauve", "MAUVE", True),
-    ("fluency_loss", "loss", False),
-    ("parse_valid_rate", "parses", False),
-    (figures.EPSILON, "epsilon", False),
+    ("word_type_overlap", "words", True, "words, functions: share of the human types that occur"),
+    ("function_type_overlap", "functions", True, ""),
+    ("function_top50", "top 50", True, ""),
+    ("chi_square", "chi²", True, "chi²: 0 is equal"),
+    ("mauve", "MAUVE", True, ""),
+    ("fluency_loss", "loss", False, "loss: nats per token under the public model"),
+    ("parse_valid_rate", "parses", False, "parses: share of drawn programs that read"),
+    (figures.EPSILON, "epsilon", False, ""),
 )
-_LEGENDS = {
-    "words": "words, functions: share of the human types that occur",
-    "chi²": "chi²: 0 is equal",
-    "loss": "loss: nats per token under the public model",
-    "parses": "parses: share of drawn programs that read",
-}
 _HUMAN = "human: one half against the other"
 
 
@@ -361,15 +349,12 @@ def synthesis_table(records: Sequence[TrialRecord]) -> FittedTable | None:
                 else "-",
             ],
             worth=100 if name in ("mauve", figures.EPSILON) else 50 - place,
-            legend=_LEGENDS.get(head, ""),
+            legend=legend,
         )
-        for place, (name, head, ceiling) in enumerate(COLUMNS)
+        for place, (name, head, ceiling, legend) in enumerate(COLUMNS)
     ]
     return FittedTable(
         title="generated text",
-        columns=[
-            Column(head="trial", cells=[*names, _HUMAN], is_text=True, at_least=16),
-            *columns,
-        ],
+        columns=[Column(head="trial", cells=[*names, _HUMAN], is_text=True, at_least=16), *columns],
         styles=[*("" for _ in made), "dim"],
     )

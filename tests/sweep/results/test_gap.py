@@ -59,10 +59,7 @@ def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference():
 
 def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon():
     """A small epsilon is there; what is missing is a figure that both trials have."""
-    records = [
-        record("dp", validation_ser=0.5, epsilon=8.0),
-        record("dp7", ser=0.4, epsilon=7.0),
-    ]
+    records = [record("dp", validation_ser=0.5, epsilon=8.0), record("dp7", ser=0.4, epsilon=7.0)]
     with refused("that all have one of validation_ser, ser"):
         gap(records)
     assert sentences(records) == []

@@ -6,12 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.results.tables.axes import (
-    setting_columns,
-    short_ids,
-    value_at,
-    varied_paths,
-)
+from sweep.results.tables.axes import setting_columns, short_ids, value_at, varied_paths
 from sweep.results.tables.plan import plan_table
 from sweep.store.plans import Plan
 from tests.sweep.store.test_plans import SGD, trial

@@ -19,7 +19,7 @@ def test_generated_text_stands_above_the_human_ceiling():
     table = synthesis_table(records)
     cells = {column.head: list(column.cells) for column in table.columns}
     assert cells["trial"] == ["one", "two", "human: one half against the other"]
-    assert list(cells)[1:] == [head for _, head, _ in COLUMNS]
+    assert list(cells)[1:] == [head for _, head, *_ in COLUMNS]
     assert all(len(column) == 3 for column in cells.values())
     assert cells["epsilon"][-1] == cells["loss"][-1] == "-", "people have no such figure"
     assert cells["MAUVE"][2] != cells["MAUVE"][0]
