@@ -17,6 +17,10 @@ _FILE = "tokenizer.json"
 LEAST_SIZE = 300  # 256 bytes, the marks, some merges
 
 
+def _spaced(text: str) -> str:
+    return " " + " ".join(text.split())
+
+
 class _Marked:
     """A tokenizer whose marks are three of its ids."""
 
@@ -47,8 +51,7 @@ class PublicBpe(_Marked):
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text; the names of the marks are cut like any other text."""
-        spaced = " " + " ".join(text.split())
-        ids: list[int] = self._inner.encode(spaced, add_special_tokens=False).ids
+        ids: list[int] = self._inner.encode(_spaced(text), add_special_tokens=False).ids
         return ids
 
     def to_json(self) -> str:
@@ -84,7 +87,7 @@ def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    inner.train_from_iterator((" " + " ".join(text.split()) for text in texts), trainer)
+    inner.train_from_iterator(map(_spaced, texts), trainer)
     return PublicBpe(inner)
 
 
@@ -122,9 +125,8 @@ class PretrainedTokenizer(_Marked):
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, as after a space; the names of the marks are cut like any other text."""
-        spaced = " " + " ".join(text.split())
-        ids = self._inner.encode(spaced, add_special_tokens=False, split_special_tokens=True)
-        return self._without_marks(ids)
+        options = {"add_special_tokens": False, "split_special_tokens": True}
+        return self._without_marks(self._inner.encode(_spaced(text), **options))
 
     def save(self, folder: Path) -> None:
         """Write the files from which `transformers` reads a tokenizer."""

@@ -15,21 +15,8 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
 from trainables.data.learnt import Hashes, hashes_of, keys_of, read_hashes, write_hashes
-from trainables.encoders.about import (
-    LEARNT,
-    MOMENTS,
-    NAMES,
-    WEIGHTS,
-    about_of,
-    write_about,
-)
-from trainables.encoders.rows import (
-    BothMoments,
-    LayerStates,
-    Recipe,
-    moments_of,
-    pack,
-)
+from trainables.encoders.about import LEARNT, MOMENTS, NAMES, WEIGHTS, about_of, write_about
+from trainables.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack
 from trainables.encoders.source import SCALE
 from trainables.models._bert import Bert
 from trainables.models._bert_weights import save_encoder

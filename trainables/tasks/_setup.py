@@ -120,13 +120,7 @@ class Setup:
         )
 
 
-def prepare(
-    config: TrialConfig,
-    *,
-    comm: Communicator,
-    data_dir: Path,
-    cache_dir: Path,
-) -> Setup:
+def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path) -> Setup:
     """As `assemble`, for a model whose initial weights do not depend on the records.
 
     Raises: InvalidInput for data, a start or a mechanism that cannot be used.
@@ -140,24 +134,15 @@ def prepare(
     return setup
 
 
-def assemble(
-    config: TrialConfig,
-    *,
-    comm: Communicator,
-    data_dir: Path,
-    cache_dir: Path,
-) -> Setup:
+def assemble(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path) -> Setup:
     """Open the data, build the model, couple them in an engine.
 
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
     corpus = shared_corpus(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     # An independent coin for each record and trial, or the fixed split, by the split mode.
-    split = make_split(
-        config.data,
-        corpus=corpus,
-        mask_seed=stream_seed(config.training.seed, config.id),
-    )
+    coins = stream_seed(config.training.seed, config.id)
+    split = make_split(config.data, corpus=corpus, mask_seed=coins)
     config, mechanism = FigureCache(cache_dir).resolve(
         config,
         num_records=num_training_records(config.data, corpus),
@@ -174,7 +159,14 @@ def assemble(
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
     physical, at_once = config.training.physical_batch_size, getattr(model, "records_at_once", None)
     physical = at_once(lengths) if physical is None and at_once is not None else physical
-    by_group = mechanism.unit == "group"
+    groups, by_group = None, mechanism.unit == "group"
+    if by_group:
+        if corpus.groups is None:
+            raise InvalidInput(
+                "expected data with groups (users) for privacy.unit=group, got"
+                f" {corpus.name} without"
+            )
+        groups = corpus.groups[train_ids]
     public = config.privacy.group_scale.name == "public"
     key = attempt_key(config, comm)
     engine: Engine = catalogue.entry("engines", config.engine).make(
@@ -185,7 +177,7 @@ def assemble(
             mechanism=mechanism,
             loader=loader,
             ids=train_ids,
-            groups=groups_of(corpus, train_ids) if by_group else None,
+            groups=groups,
             text_keys=loader.text_keys(train_ids) if by_group else None,
             comm=comm,
             key=key,
@@ -209,12 +201,8 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
     They determine the size of the groups' gradients.
     """
     made = catalogue.entry("datasets", "communication")
-    texts = [
-        utterance.tokens
-        for utterance in made.read(
-            Path(), config=data_config(name="communication", num_utterances=1_000)
-        )
-    ][:_MADE]
+    about = data_config(name="communication", num_utterances=1_000)
+    texts = [utterance.tokens for utterance in made.read(Path(), config=about)][:_MADE]
     batch = batch_of_texts(texts, model.feature_table)
     draw = generator(0, "public batch")
     # Most words of an utterance are in no slot; tags at random would cancel each other's gradient.
@@ -226,19 +214,6 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
         tags=torch.from_numpy(tags),
         text_keys=torch.arange(_MADE),
     )
-
-
-def groups_of(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
-    """The group of each of `ids`.
-
-    Raises: InvalidInput for a corpus without groups.
-    """
-    if corpus.groups is None:
-        raise InvalidInput(
-            f"expected data with groups (users) for privacy.unit=group, got {corpus.name} without"
-        )
-    found: np.ndarray = corpus.groups[ids]
-    return found
 
 
 def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:

@@ -12,19 +12,13 @@ from torch import Tensor, nn
 
 from trainables import catalogue, formats
 from trainables.config import TrialConfig
-from trainables.data.pair_split import (
-    PairSplit,
-    num_private_records,
-    split_pairs,
-)
+from trainables.data.pair_split import PairSplit, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
 from trainables.engines import Engine
 from trainables.figure_cache import FigureCache
 from trainables.generation._material import Material, StageTexts
 from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.noise import SecretKey
-from trainables.guarantee.population import Ids
 from trainables.models._causal_lm import LmModule
 from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
@@ -48,8 +42,8 @@ class StagedEngine:
     """
 
     def __init__(self, parts: Mapping[str, Engine], epochs: Mapping[str, int]) -> None:
-        self.parts = dict(parts)
-        self._epochs = dict(epochs)
+        self.parts = parts
+        self._epochs = epochs
 
     def stage_of(self, epoch: int) -> tuple[str, int]:
         """The stage that an epoch belongs to, and its number in it."""
@@ -79,41 +73,6 @@ class StagedEngine:
             engine.load_state_dict(
                 {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
             )
-
-
-def staged_engine(
-    config: TrialConfig,
-    mechanism: Mechanism,
-    models: Mapping[str, nn.Module],
-    texts: Mapping[str, EncodedTexts],
-    *,
-    ids: Ids,
-    groups: Ids | None,
-    key: SecretKey,
-    comm: Communicator,
-) -> StagedEngine:
-    """The engine of a trial; `texts` are addressed by 0..n-1 and `ids` are all of them."""
-    lengths = dict(zip(models, mechanism.stages or (mechanism.epochs,), strict=True))
-    make = catalogue.entry("engines", config.engine).make
-    parts = {}
-    for stage, model in models.items():
-        own = replace(mechanism, epochs=lengths[stage], stages=(), histogram_noise_multiplier=0.0)
-        parts[stage] = make(
-            model,
-            own,
-            engine_setup(
-                config,
-                mechanism=own,
-                loader=texts[stage],
-                ids=ids,
-                groups=groups,
-                comm=comm,
-                key=key,
-                # This name separates the noise streams of the stages.
-                trial_id=f"{config.id}/{stage}",
-            ),
-        )
-    return StagedEngine(parts, lengths)
 
 
 @dataclass
@@ -190,11 +149,23 @@ def prepare(
     frequencies = prompt_frequencies(
         config, mechanism, method, corpus, private=private, public=public, key=key, folder=folder
     )
-    ids = np.arange(len(private.utterances))
     texts = encode(config, source, method, stages, private)
-    engine = staged_engine(
-        config, mechanism, models, texts, ids=ids, groups=groups, key=key, comm=comm
-    )
+    epochs = dict(zip(stages, mechanism.stages or (mechanism.epochs,), strict=True))
+    make = catalogue.entry("engines", config.engine).make
+    parts = {}
+    for stage, model in models.items():
+        own = replace(mechanism, epochs=epochs[stage], stages=(), histogram_noise_multiplier=0.0)
+        setup = engine_setup(
+            config,
+            mechanism=own,
+            loader=texts[stage],
+            ids=np.arange(len(private.utterances)),
+            groups=groups,
+            comm=comm,
+            key=key,
+            trial_id=f"{config.id}/{stage}",  # separates the noise streams of the stages
+        )
+        parts[stage] = make(model, own, setup)
     return SynthesisSetup(
         config=config,
         corpus=corpus,
@@ -203,7 +174,7 @@ def prepare(
         source=source,
         method=method,
         model=nn.ModuleDict(models),
-        engine=engine,
+        engine=StagedEngine(parts, epochs),
         validation=encode(config, source, method, stages, held_out),
         frequencies=frequencies,
         comm=comm,
@@ -246,12 +217,10 @@ def encode(
 
 
 def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tuple[str, ...]:
-    provenance = (
-        source.provenance
-        if not source.from_scratch
-        else (
+    provenance = source.provenance
+    if source.from_scratch:
+        provenance = (
             f"{formats.count(config.synthesis.pretrain_epochs, 'epoch')} over the public part and"
             f" {', '.join(names) or 'no other corpus'}, from random weights"
         )
-    )
     return (f"language model: {provenance}",)
