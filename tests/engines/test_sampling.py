@@ -136,23 +136,6 @@ def test_a_record_less_moves_no_other_one():
         assert there == less.draw(0, step).records.tolist()
 
 
-def test_poisson_batches_change_by_the_step_and_by_the_epoch():
-    """No two steps of a trial share their coins: 60 steps, all of them different batches."""
-    mech = mechanism("dp_sgd", epochs=5)
-    drawn = sampled(mech)
-    batches = [
-        tuple(drawn.draw(epoch, step).records.tolist())
-        for epoch in range(5)
-        for step in range(mech.steps_in(epoch))
-    ]
-    assert len(set(batches)) == len(batches) == mech.steps
-    members = np.zeros((len(batches), 200), dtype=bool)
-    for row, batch in zip(members, batches, strict=True):
-        row[list(batch)] = True
-    again = members[: mech.steps_in(0)] & members[mech.steps_in(0) : 2 * mech.steps_in(0)]
-    checks._binomial(int(again.sum()), again.size, mech.sample_rate**2)
-
-
 @pytest.mark.parametrize("microbatch_size", [1, 2])
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle", "random_allocation"])
 def test_the_processes_parts_make_up_the_step(sampling, microbatch_size):

@@ -54,15 +54,6 @@ def test_radius_and_angle_are_those_of_the_definition():
     np.testing.assert_allclose(second, exact * np.where(change, c, s), atol=1e-6)
 
 
-def test_the_angle_covers_the_circle_evenly():
-    """Angles of evenly spaced words are evenly spaced: each of 64 sectors has as many."""
-    half = 1 << 12
-    turns = (np.arange(half, dtype=np.uint64) * (1 << 20)).astype(np.uint32)
-    first, second = normals(words_of([1 << 31] * half, turns.tolist()), half)
-    sectors = np.histogram(np.arctan2(second, first), bins=64, range=(-math.pi, math.pi))[0]
-    assert (abs(sectors - half / 64) <= 1).all()
-
-
 @pytest.mark.parametrize(
     ("word", "extra", "u"),
     [

@@ -95,17 +95,6 @@ def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(scale, larges
     assert not any("bound" in each for each in central.unaccounted)
 
 
-def test_alpha_without_normalisation_is_another_unit_of_clip_norm_and_noise():
-    """alpha_k <= s with noise z0 costs what alpha_k <= 1 with noise z0 / s costs."""
-    capped = mechanism(
-        noise_multiplier=3.0, group_scale={"name": "public", "normalise": "none", "cap": 6}
-    )
-    unit = mechanism(noise_multiplier=0.5, group_scale={"name": "public"})
-    assert capped.effective_noise_multiplier_at(0) == pytest.approx(
-        unit.effective_noise_multiplier_at(0)
-    )
-
-
 def test_engines_have_their_defaults():
     edp, dp = mechanism(), mechanism("dp_sgd")
     assert (edp.sampling, edp.neighboring_relation, edp.noise_calibration, edp.microbatch_size) == (

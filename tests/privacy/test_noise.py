@@ -242,12 +242,6 @@ def test_a_new_key_is_new_and_shared():
     assert new_key(Alone()).stream("a") != new_key(Alone()).stream("a")
 
 
-def test_coins_are_uniform():
-    """Chi-square over 16 cells."""
-    counts = np.bincount(KEY.coins("t", 0).integers(16, size=160_000), minlength=16)
-    assert ((counts - 10_000) ** 2 / 10_000).sum() < chi2.isf(1e-6, 15)
-
-
 def test_a_key_gives_the_same_streams_in_every_version():
     """Golden values: nothing that a stream is made of may be left out or exchanged unnoticed."""
     key = public_key(0, "golden")
