@@ -14,12 +14,19 @@ import numpy as np
 import torch
 from scipy.stats import binom, chi2, norm
 
+from tests.whole_trial.naive import sum_of_clipped
 from trainables import catalogue
 from trainables.config import parse
 from trainables.engines import Setup
-from trainables.engines._toy import ChosenBatch, ChosenByRecord, ChosenGradients, ChosenRecords
+from trainables.engines._toy import (
+    ChosenBatch,
+    ChosenByRecord,
+    ChosenGradients,
+    ChosenRecords,
+    draw_of,
+)
 from trainables.guarantee.noise import public_key
-from trainables.guarantee.sampling import Draw, sampler
+from trainables.guarantee.sampling import sampler
 from trainables.privacy.from_config import build
 from trainables.system.communication import Alone
 
@@ -102,19 +109,6 @@ def mechanism(engine="edp_sgd", *, workers=4, batch=16, records=200, epochs=3, *
     return build(config, num_records=records)
 
 
-def draw_of(units):
-    """The draw of one process with these records in its units."""
-    sizes = np.array([len(unit) for unit in units], dtype=np.int64)
-    records = np.array([i for unit in units for i in unit], dtype=np.int64)
-    return Draw(
-        records=records,
-        unit=np.repeat(np.arange(len(units)), sizes),
-        sizes=sizes,
-        worker=np.zeros(len(units), dtype=np.int64),
-        num_drawn=len(records),
-    )
-
-
 def engine_on(mech, table, units=None, *, model=None, comm=None, **setup):
     """The mechanism's engine over a table of chosen gradients, or over as many records of another
     loader; with `units`, always this draw.
@@ -166,10 +160,9 @@ def gradients(records, *, scale=1.0, seed=0):
 def noise_of(mech, *, steps, world_size=1, **setup):
     """[steps, D]: what empty steps release, times M: noise alone, summed over all workers."""
     table = gradients(4)
-    empty = [[] for _ in range(0 if mech.microbatch_size == 1 else 1)]
 
     def work(comm):
-        engine = engine_on(mech, table, empty, comm=comm, public_batch=table, **setup)
+        engine = engine_on(mech, table, [[]], comm=comm, public_batch=table, **setup)
         rows = []
         for step in range(steps):
             engine.step(0, step)
@@ -233,44 +226,38 @@ def check_noise_is_independent(mech):
 
 def reference_sum(table, units, *, bound, alpha):
     """The sum of clipped unit means by the definition, in float64."""
-    scale = by_group(alpha).double()
-    total = torch.zeros(SIZE, dtype=torch.float64)
-    for unit in units:
-        if unit:
-            g = table[list(unit)].double().mean(0) / scale
-            norm = float(g.norm())
-            if math.isfinite(norm):
-                total += g * min(1.0, bound / norm if norm else 1.0) * scale
-    return total
+    return sum_of_clipped(
+        ChosenByRecord(WIDTHS).double(),
+        ChosenRecords(table.double()),
+        [unit for unit in units if unit],
+        max_grad_norm=bound,
+        group_scale=torch.tensor(alpha),
+    )[0]
 
 
-def check_sum(mech, table, units, **setup):
-    """Without noise a step releases the sum of clipped units over M, whatever was drawn."""
-    silent = replace(mech, noise_multiplier=0.0)
-    public = public_batch()
-    engine = engine_on(silent, table, units, public_batch=public, **setup)
+def sum_and_scale(mech, table, units, *, way="books", **setup):
+    """float64[D]: what a step without noise releases, times M; and its alpha_k."""
+    silent, public = replace(mech, noise_multiplier=0.0), public_batch()
+    model = WAYS[way](WIDTHS)
+    engine = engine_on(silent, table, units, model=model, public_batch=public, **setup)
     engine.step(0, 0)
     alpha = alphas(public) if mech.group_scale == "public" else [1.0] * len(WIDTHS)
+    return engine.released.double() * mech.num_microbatches, alpha
+
+
+def check_sum(mech, table, units, **how):
+    """Without noise a step releases the sum of clipped units over M, whatever was drawn."""
+    found, alpha = sum_and_scale(mech, table, units, **how)
     expected = reference_sum(table, units, bound=mech.max_grad_norm, alpha=alpha)
-    found = engine.released.double() * mech.num_microbatches
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * mech.max_grad_norm)
 
 
-def change(mech, table, left, right, **setup):
+def change(mech, table, left, right, **how):
     """How far the sum moves between two draws, in scaled space, in units of C."""
-    silent = replace(mech, noise_multiplier=0.0)
-    public = public_batch()
-    released = []
-    for units in (left, right):
-        model = setup.get("model")
-        engine = engine_on(
-            silent, table, units, public_batch=public,
-            **{**setup, "model": model() if model else None},
-        )  # fmt: skip
-        engine.step(0, 0)
-        released.append(engine.released.double().clone() * mech.num_microbatches)
-    alpha = alphas(public) if mech.group_scale == "public" else [1.0] * len(WIDTHS)
-    return float(((released[1] - released[0]) / by_group(alpha)).norm()) / mech.max_grad_norm
+    (before, alpha), (after, _) = (
+        sum_and_scale(mech, table, each, **how) for each in (left, right)
+    )
+    return float(((after - before) / by_group(alpha)).norm()) / mech.max_grad_norm
 
 
 def check_poisson(mech, *, steps=400, **how):

@@ -51,9 +51,7 @@ C = 0.5
 class Silent(Alone):
     """Counts what a process sends."""
 
-    def __init__(self):
-        super().__init__()
-        self.sent = 0
+    sent = 0
 
     def all_reduce_sum(self, tensor):
         self.sent += 1
@@ -79,27 +77,12 @@ def scaled(owner, name, factor):
     right = getattr(owner, name)
 
     def adds(self, units, factors, views):
-        right(
-            self,
-            units,
-            torch.full_like(factors, factor) * factors if factors is not None else None,
-            views,
-        )
+        right(self, units, None if factors is None else factor * factors, views)
 
     def returns(self, *given):
         return right(self, *given) * factor
 
     return adds if name == "add_gradient" else returns
-
-
-def of_records(factor):
-    right = per_record.gradients
-
-    def gradients_of(model, inputs):
-        found, losses = right(model, inputs)
-        return {name: values * factor for name, values in found.items()}, losses
-
-    return gradients_of
 
 
 # Each a small error of one accelerator: what is broken, and of which model.
@@ -120,7 +103,11 @@ BROKEN = {
     ],
     "causal_lm": [(TiedTableEntry, "squared_norms")],
 }
-CASES = [(kind, *what) for kind, each in BROKEN.items() for what in each]
+FACTORS = {"squared_norms": 0.8, "add_gradient": 1.02}
+CASES = [
+    *((kind, "dp_sgd", *what, FACTORS[what[1]]) for kind, each in BROKEN.items() for what in each),
+    ("clc", "edp_sgd", GradientHook, "norm", 0.9),  # of a micro-batch
+]
 
 
 def require_stopped(engine):
@@ -136,10 +123,11 @@ def require_stopped(engine):
     assert all(not s.any() for n, s in engine.state_dict().items() if "exp_avg" in n)
 
 
-@pytest.mark.parametrize(("kind", "owner", "name"), CASES)
-def test_a_broken_book_ends_the_trial_with_the_figure(kind, owner, name, monkeypatch):
-    engine = engine_of(kind)
-    factor = 0.8 if name == "squared_norms" else 1.02
+@pytest.mark.parametrize(("kind", "engine", "owner", "name", "factor"), CASES)
+def test_a_broken_book_ends_the_trial_with_the_figure(
+    kind, engine, owner, name, factor, monkeypatch
+):
+    engine = engine_of(kind, engine=engine)
     monkeypatch.setattr(owner, name, scaled(owner, name, factor))
     require_stopped(engine)
 
@@ -160,14 +148,14 @@ def test_a_book_that_is_wrong_for_many_units_at_once_ends_the_trial(monkeypatch)
 
 
 def test_a_broken_gradient_of_own_code_ends_the_trial(request, monkeypatch):
+    right = per_record.gradients
+
+    def larger(model, inputs):
+        found, losses = right(model, inputs)
+        return {name: values * 1.01 for name, values in found.items()}, losses
+
     engine = engine_of("own", request)
-    monkeypatch.setattr(per_record, "gradients", of_records(1.01))
-    require_stopped(engine)
-
-
-def test_a_broken_clip_of_a_micro_batch_ends_the_trial(monkeypatch):
-    engine = engine_of("clc", engine="edp_sgd")
-    monkeypatch.setattr(GradientHook, "norm", scaled(GradientHook, "norm", 0.9))
+    monkeypatch.setattr(per_record, "gradients", larger)
     require_stopped(engine)
 
 

@@ -74,10 +74,7 @@ def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
             for extra in (5, 6)
         )
     left = other if mech.neighboring_relation == "replace_one" else without
-    moved = change(
-        mech, table_of(records), left, plus, physical_batch_size=physical,
-        model=lambda: WAYS[way](WIDTHS),
-    )  # fmt: skip
+    moved = change(mech, table_of(records), left, plus, physical_batch_size=physical, way=way)
     assert moved <= mech.sensitivity * SLACK
 
 

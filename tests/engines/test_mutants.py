@@ -12,7 +12,7 @@ import pytest
 import test_engine_noise as noises
 import test_sampling as draws
 import torch
-from engine_checks import WIDTHS, PlainGradients, change, gradients, mechanism
+from engine_checks import change, gradients, mechanism
 
 from trainables.engines import _passes, _private, audit_step
 from trainables.engines._passes import Pass
@@ -34,31 +34,23 @@ def _audit(engine="edp_sgd", **privacy):
     return check
 
 
-def _sum(units, engine="dp_sgd", **how):
-    setup = {k: how.pop(k) for k in ("physical_batch_size", "model") if k in how}
-    scale = how.pop("scale", 3.0)
-    mech = mechanism(engine, max_grad_norm=C, **how)
-
-    def check():
-        model = setup.get("model")
-        built = {**setup, "model": model() if model else None}
-        checks.check_sum(mech, gradients(8, scale=scale), units, **built)
-
-    return check
+def _sum(units, engine="dp_sgd", *, scale=3.0, way="books", physical_batch_size=None, **privacy):
+    mech = mechanism(engine, max_grad_norm=C, **privacy)
+    how = {"way": way, "physical_batch_size": physical_batch_size}
+    return lambda: checks.check_sum(mech, gradients(8, scale=scale), units, **how)
 
 
-def _sensitivity(books):
+def _sensitivity(way):
     """A record of length 1e3 C is added by itself, or turns a micro-batch around."""
 
     def check():
         table = gradients(4, scale=1e3)
         table[1] = -3 * table[0]
-        model = None if books else (lambda: PlainGradients(WIDTHS))
-        mech = mechanism("dp_sgd")
-        assert change(mech, table, [[2]], [[2], [0]], model=model) <= mech.sensitivity * (1 + 1e-4)
-        mech = mechanism(sampling="poisson")
-        moved = change(mech, table, [[0], [2]], [[0, 1], [2]], model=model)
-        assert moved <= mech.sensitivity * (1 + 1e-4)
+        for mech, left, right in (
+            (mechanism("dp_sgd"), [[2]], [[2], [0]]),
+            (mechanism(sampling="poisson"), [[0], [2]], [[0, 1], [2]]),
+        ):
+            assert change(mech, table, left, right, way=way) <= mech.sensitivity * (1 + 1e-4)
 
     return check
 
@@ -185,10 +177,6 @@ def _padded(patch):
     patch.setattr(sampling.Shuffle, "_part", part)
 
 
-def plain():
-    return PlainGradients(WIDTHS)
-
-
 CENTRAL = {"noise_calibration": "central"}
 FIVE = [[0], [1], [2], [3], [4]]
 PAIRS = [[0, 1], [2, 3], [4, 5]]
@@ -198,10 +186,10 @@ independent = partial(
 
 # What is broken, how, and a check that must notice, which holds of the unbroken code.
 MUTANTS = {
-    "no clip": (_no_clip, _sensitivity(True)),
-    "no clip, slow path": (_no_clip, _sensitivity(False)),
+    "no clip": (_no_clip, _sensitivity("books")),
+    "no clip, slow path": (_no_clip, _sensitivity("autograd")),
     "no clip, seen from outside": (_no_clip, _audit("dp_sgd")),
-    "each group clipped to C by itself": (_clip_each_group, _sum(FIVE, model=plain)),
+    "each group clipped to C by itself": (_clip_each_group, _sum(FIVE, way="autograd")),
     "accumulate over records, clip the sum": (_clip_the_sum, _sum(FIVE)),
     "clip each physical batch of a micro-batch": (
         _clip_each_piece,

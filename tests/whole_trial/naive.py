@@ -40,6 +40,6 @@ def sum_of_clipped(model, loader, units, *, max_grad_norm, group_scale):
     total, norms = torch.zeros(sum(sizes), dtype=torch.float64), []
     for unit in units:
         mean = torch.stack([record_gradient(model, loader, i) for i in unit]).mean(0) / alpha
-        total += mean * min(1.0, max_grad_norm / float(mean.norm())) * alpha
-        norms.append(mean.norm())
-    return total, torch.stack(norms)
+        norms.append(float(mean.norm()))
+        total += mean * min(1.0, max_grad_norm / norms[-1]) * alpha
+    return total, torch.tensor(norms, dtype=torch.float64)

@@ -10,12 +10,17 @@ import torch
 
 from trainables import catalogue
 from trainables.engines._engine import Engine, Setup
-from trainables.engines._toy import ChosenBatch, ChosenByRecord, ChosenGradients, ChosenRecords
+from trainables.engines._toy import (
+    ChosenBatch,
+    ChosenByRecord,
+    ChosenGradients,
+    ChosenRecords,
+    draw_of,
+)
 from trainables.errors import InvalidInput
 from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import public_key
-from trainables.guarantee.sampling import Draw
 from trainables.privacy.audit import StepAudit, distinguish, effective_multiplier
 from trainables.system.communication import Alone
 
@@ -192,7 +197,7 @@ def _engine(
     model: _Toy = ChosenGradients,
 ) -> Engine:
     """The mechanism's engine on this input, its group scales fixed by the harmless row."""
-    batch = ChosenBatch(_draw(mechanism, ((0,),)))
+    batch = ChosenBatch(draw_of([[0]]))
     engine: Engine = catalogue.entry("engines", mechanism.engine).make(
         model(_WIDTHS),
         mechanism,
@@ -209,22 +214,7 @@ def _engine(
     )
     if mechanism.group_scale.startswith("first_step"):
         engine.step(0, 0)
-    batch.now = _draw(mechanism, units)
-    return engine
-
-
-def _draw(mechanism: Mechanism, units: _Units) -> Draw:
-    """The draw of one process that plays every worker, with these rows in its first units."""
-    count = len(units) if mechanism.microbatch_size == 1 else mechanism.num_microbatches
-    sizes = np.zeros(count, dtype=np.int64)
     # Where M is smaller than the units wanted, the harmless last one is left out.
-    units = units[:count]
-    sizes[: len(units)] = [len(unit) for unit in units]
-    records = np.array([row for unit in units for row in unit], dtype=np.int64)
-    return Draw(
-        records=records,
-        unit=np.repeat(np.arange(count), sizes),
-        sizes=sizes,
-        worker=np.zeros(count, dtype=np.int64),
-        num_drawn=len(records),
-    )
+    most = len(units) if mechanism.microbatch_size == 1 else mechanism.num_microbatches
+    batch.now = draw_of(units[:most])
+    return engine

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -65,6 +66,19 @@ class ChosenRecords:
     def batch(self, ids: Ids) -> Tensor:
         """The rows of these records."""
         return self.table[torch.from_numpy(ids)]
+
+
+def draw_of(units: Sequence[Sequence[int]]) -> Draw:
+    """The draw of one process that plays every worker, with these rows in its units."""
+    sizes = np.array([len(unit) for unit in units], dtype=np.int64)
+    records = np.array([row for unit in units for row in unit], dtype=np.int64)
+    return Draw(
+        records=records,
+        unit=np.repeat(np.arange(len(units)), sizes),
+        sizes=sizes,
+        worker=np.zeros_like(sizes),
+        num_drawn=len(records),
+    )
 
 
 class ChosenBatch:
