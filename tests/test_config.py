@@ -28,18 +28,12 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
             {"model": {"name": "clc", "num_heads": 4}},
             "unknown field model.num_heads for model clc: did you mean num_layers?",
         ),
-        (
-            {"model": {"name": "bert", "char_dim": 4}},
-            "unknown field model.char_dim for model bert",
-        ),
+        ({"model": {"name": "bert", "char_dim": 4}}, "unknown field model.char_dim for model bert"),
         (
             {"data": {"name": "atis", "num_utterances": 2_000}},
             "unknown field data.num_utterances for data atis",
         ),
-        (
-            {"data": {"name": "health", "pth": "x"}},
-            "unknown field data.pth for data health",
-        ),
+        ({"data": {"name": "health", "pth": "x"}}, "unknown field data.pth for data health"),
         (
             {"training": {"epoch": 3}},
             "unknown field training.epoch for training with steps: did you mean epochs?",

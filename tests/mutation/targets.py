@@ -8,14 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 _FOLDERS = (
-    "trainables/guarantee",
-    "trainables/privacy",
-    "trainables/engines",
-    "trainables/accountants",
-    "trainables/schedules",
-    "trainables/clipping",
-    "trainables/layers",
-    "trainables/models/_own",
+    *("trainables/guarantee", "trainables/privacy", "trainables/engines", "trainables/accountants"),
+    *("trainables/schedules", "trainables/clipping", "trainables/layers", "trainables/models/_own"),
     "sweep/spending",
 )
 _FILES = (
@@ -40,15 +34,9 @@ _FILES = (
 # No test of these folders needs Ray, a browser or minutes.
 TESTS = (
     *("tests/privacy", "tests/engines", "tests/accountants", "tests/conformance", "tests/layers"),
-    *(
-        "tests/generation",
-        "tests/models",
-        "tests/tasks",
-        "tests/optimizers",
-        "tests/whole_trial",
-        "tests/data",
-    ),
-    *("tests/sweep/spending", "tests/sweep/planning", "tests/sweep/runtime/test_driver.py"),
+    *("tests/generation", "tests/models", "tests/tasks", "tests/optimizers", "tests/whole_trial"),
+    *("tests/data", "tests/sweep/spending", "tests/sweep/planning"),
+    "tests/sweep/runtime/test_driver.py",
     *("tests/sweep/runtime/test_one_budget.py", "tests/sweep/synthesis/test_data_card.py"),
     *("tests/cards", "tests/sweep/results", "tests/test_guarantee_page.py"),
     *("tests/sweep/search/test_selection_draws.py", "tests/attacks/test_release_audit.py"),

@@ -12,6 +12,7 @@ from search_spaces import space as spaces
 from sweep.planning import prepare
 from sweep.runtime import runner
 from sweep.settings import Settings, sqlite_uri
+from sweep.spending.ledger import FILE, Ledger
 from tests.lines import write_lines
 from trainables.guarantee import certify
 
@@ -67,6 +68,19 @@ def space_in(folder, **fields):
     return spaces.parse(document)
 
 
+def prepared_in(folder, **fields):
+    return prepare.prepare_space(space_in(folder, **fields), settings=settings_in(folder))
+
+
+def ledger_of(folder):
+    """The ledger of a sweep's home."""
+    return Ledger(folder.path.parent / FILE)
+
+
+def statuses(folder):
+    return [record.status for record in folder.records()]
+
+
 @cache
 def _tables():
     """A store of MLflow without a run."""
@@ -119,5 +133,5 @@ def shared_figures(settings):
 def run_toy(folder, *, function=TOY, **fields):
     settings = settings_in(folder)
     with shared_figures(settings):
-        prepared = prepare.prepare_space(space_in(folder, **fields), settings=settings)
+        prepared = prepared_in(folder, **fields)
         return runner.start(prepared, settings, command=["test"], function=function)

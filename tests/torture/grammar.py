@@ -11,22 +11,8 @@ from trainables.config import TrialConfig
 
 _NUMBERS = (
     *(0, 1, -1, 2, 3, 0.5, 1e-300, 1e300, -1e300, 1e9, 2**31, 2**63, 2**64, 10**39, 10**50),
-    *(
-        True,
-        False,
-        None,
-        "1",
-        "1e-3",
-        "nan",
-        "inf",
-        "auto",
-        "yes",
-        [],
-        {},
-        [1],
-        [True],
-        "x" * 10_000,
-    ),
+    *(True, False, None, "1", "1e-3", "nan", "inf", "auto", "yes", [], {}, [1], [True]),
+    "x" * 10_000,
 )
 _NAMES = ("clc", "bert", "atis", "snips", "health", "edp_sgd", "dp_sgd", "sgd", "poisson", "full")
 _TEXTS = ("", " ", "\0", "\ud800", "../..", "a b", "\x1b[2J", "é", "-", ".", "a" * 300, "[", "{{")
@@ -45,17 +31,8 @@ _WRITTEN = (
     *(b"\x00", b"-"),
 )
 _BYTES = (
-    *(
-        b"\xff\xfe",
-        b"\0",
-        b"\xed\xa0\x80",
-        b"[" * 9_999,
-        b"\r",
-        b'"' * 3,
-        b"9" * 6_000,
-        b"",
-        b"null",
-    ),
+    *(b"\xff\xfe", b"\0", b"\xed\xa0\x80", b"[" * 9_999, b"\r", b'"' * 3, b"9" * 6_000, b""),
+    b"null",
 )
 _RECORD = {
     **{"text": "call ann now", "intent": "call", "slots": [["who", 1, 2]], "utterance": "call ann"},

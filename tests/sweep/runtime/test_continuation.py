@@ -4,9 +4,8 @@ import pytest
 
 from sweep.runtime import runner
 from sweep.runtime.driver import Driver
-from sweep.spending.ledger import FILE, Ledger
 from tests.sweep.logs import rewrite_sweep
-from tests.sweep.sweeps import TOY, settings_in
+from tests.sweep.sweeps import TOY, ledger_of, settings_in, statuses
 from tests.sweep.untracked import leave_out_mlflow, run_untracked
 from trainables.system import checkpoint
 
@@ -23,13 +22,12 @@ def interrupted(tmp_path, monkeypatch):
 
 def _resumed(folder, trial_id):
     """The statuses after a resume, and why the trial failed, for which nothing was charged."""
-    ledger = Ledger(folder.path.parent / FILE)
+    ledger = ledger_of(folder)
     before = [e for e in ledger.of_sweep(folder.ledger_name) if e.trial == trial_id]
     runner.resume(folder, settings_in(folder.path.parents[1]), function=TOY)
     assert [e for e in ledger.of_sweep(folder.ledger_name) if e.trial == trial_id] == before
-    records = folder.records()
-    assert [record.status for record in records] == ["done", "failed", "done"]
-    return str(records[1].reason)
+    assert statuses(folder) == ["done", "failed", "done"]
+    return str(folder.records()[1].reason)
 
 
 def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(interrupted, monkeypatch):
@@ -59,12 +57,3 @@ def test_a_trial_is_not_continued_with_another_encoder(interrupted):
     reason = _resumed(folder, second)
     assert "expected model.encoder=scratch as" in reason
     assert "(SHA-256 000000000000), got" in reason
-
-
-def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(interrupted):
-    folder, second = interrupted
-    checkpoint.save(folder.trial_folder(second), checkpoint.Checkpoint(tensors={}, state={}))
-    (folder.trial_folder(second) / "checkpoint" / "state.json").write_text("{")
-    reason = _resumed(folder, second)
-    assert "checkpoint/state.json" in reason
-    assert "or remove it to restart the trial" in reason

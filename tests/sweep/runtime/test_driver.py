@@ -142,18 +142,6 @@ def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(stage):
     assert stage.paid == [*before, (2, 0, 1)]
 
 
-def test_a_trial_resumed_after_a_crash_is_a_new_attempt(stage):
-    stage.train(1)
-    stage.keep_checkpoint()
-    stage.crash()  # in epoch 2, which was paid for
-    stage.begin()
-    assert stage.paid == [(1, 0, 2), (2, 1, 2)]
-    stage.epoch(1)  # the checkpoint's epoch once more
-    stage.epoch(2)
-    assert stage.paid == [(1, 0, 2), (2, 1, 3)]
-    assert [done for done, _ in stage.curve] == [1, 2]
-
-
 STOPPED = "stopped by the scheduler"
 
 
@@ -176,12 +164,10 @@ def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
     assert shown[-1] == ("stopped", STOPPED)
 
 
-@pytest.mark.parametrize("left", [None, "checkpoint.bak"])
-def test_without_a_checkpoint_everything_is_paid_again(stage, left):
-    """A copy under another name is no checkpoint: the trial would train unpaid epochs."""
+def test_a_copy_under_another_name_is_no_checkpoint(stage):
+    """Everything is paid again: the trial would train unpaid epochs."""
     stage.train(1)
-    if left is not None:
-        stage.keep_checkpoint().rename(stage.place / left)
+    stage.keep_checkpoint().rename(stage.place / "checkpoint.bak")
     stage.crash()
     stage.begin()
     assert stage.paid == [(1, 0, 2), (2, 0, 1)]

@@ -11,17 +11,15 @@ import pytest
 from rich.console import Console
 
 from sweep import phases
-from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress, View
 from sweep.shown import lines, num_expected, preparing, watching
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
-from tests.sweep.sweeps import settings_in, space_in
+from tests.sweep.sweeps import prepared_in, space_in
+from tests.trials import run_alone
 from trainables.config import parse
 from trainables.system import phase
-from trainables.system.communication import Alone
-from trainables.trial import run
 
 
 class Clock:
@@ -140,7 +138,7 @@ def test_a_trial_without_budget_takes_no_time(view, clock):
 
 @pytest.mark.parametrize("status", [TrialStatus.FAILED, TrialStatus.INTERRUPTED])
 def test_what_a_resume_runs_again_is_not_done(status, tmp_path):
-    plan = prepare_space(space_in(tmp_path), settings=settings_in(tmp_path)).plan.trials[0]
+    plan = prepared_in(tmp_path).plan.trials[0]
     record = TrialRecord(
         plan=plan, status=status, epochs_done=2, metrics={}, seconds=1.0, reason="no room left"
     )
@@ -150,7 +148,7 @@ def test_what_a_resume_runs_again_is_not_done(status, tmp_path):
 
 def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path):
     grid = space_in(tmp_path)
-    plan = prepare_space(grid, settings=settings_in(tmp_path)).plan
+    plan = prepared_in(tmp_path).plan
     assert num_expected(grid, plan) == 3
     asked = replace(plan, to_choose=5)
     assert num_expected(grid, asked) == 1 + 5
@@ -232,18 +230,11 @@ def test_in_a_pipe_each_phase_is_a_line_once():
 def test_a_real_trial_notes_what_it_does_and_leaves_no_note(tmp_path, monkeypatch):
     noted = []
     monkeypatch.setattr(phase, "enter", lambda folder, words: noted.append(words))
-    settings = settings_in(tmp_path)
     training = {"epochs": 1, "expected_batch_size": 30, "num_workers": 1}
     base = {**space_in(tmp_path).base, "training": training}
     model = {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1}
-    run(
-        parse({**base, "model": model, "engine": "sgd"}),
-        folder=tmp_path / "trial",
-        comm=Alone(),
-        report=lambda report: True,
-        data_dir=settings.data_dir,
-        cache_dir=settings.cache_dir,
-    )
+    config = parse({**base, "model": model, "engine": "sgd"})
+    run_alone(config, tmp_path / "trial", data=tmp_path)
     assert noted == ["loading the corpus", "", "evaluating", "attacks", ""]
 
 

@@ -7,7 +7,6 @@ import pytest
 from sweep import cli
 from sweep.planning import ledger_check
 from sweep.planning.accounting import Accounting
-from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price
 from sweep.results.export import spend_of
 from sweep.runtime import runner
@@ -20,7 +19,7 @@ from tests.refusals import refused
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_call
-from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.sweeps import TOY, ledger_of, prepared_in, settings_in
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import RdpFilter, certify
 from trainables.errors import InvalidData
@@ -75,7 +74,7 @@ def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path, way):
     """Trials are begun again under ever new names until each refuses: all together, one total."""
     total = 1.6
     folder = run_untracked(tmp_path, **_PRIVATE, budget={"total": total})
-    ledger, begun = Ledger(folder.path.parent / FILE), 0
+    ledger, begun = ledger_of(folder), 0
     (dataset,) = ledger.datasets()
     for number in range(4):
         if number:
@@ -118,7 +117,7 @@ def test_two_copies_do_not_run_at_a_time(tmp_path):
 
 def test_a_copy_and_its_original_continue_one_after_the_other(tmp_path):
     folder = interrupted(tmp_path)
-    ledger = Ledger(folder.path.parent / FILE)
+    ledger = ledger_of(folder)
     shutil.copytree(folder.path, folder.path.with_name("copy"))
     resume(folder, tmp_path)
     once = len(ledger.entries())
@@ -135,7 +134,7 @@ def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
     would spend its budget again; so would a new one under --budget-total.
     """
     folder = interrupted(tmp_path)
-    home, ledger = folder.path.parent, Ledger(folder.path.parent / FILE)
+    home, ledger = folder.path.parent, ledger_of(folder)
     before = ledger.entries()
     if lost == "moved":
         (home / "kept").mkdir()
@@ -149,7 +148,7 @@ def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
             Ledger(home / FILE).charge(entry)
     with refused("expected the ledger to have every epoch of toy"):
         resume(folder, tmp_path)
-    new = prepare_space(space_in(tmp_path, name="new"), settings=settings_in(tmp_path))
+    new = prepared_in(tmp_path, name="new")
     with without_mlflow(), refused("a whole ledger with --budget-total", InvalidData):
         runner.start(new, settings_in(tmp_path), function=TOY, budget_total=1e9)
     assert store.names(home) == ["toy"]
@@ -160,12 +159,12 @@ def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
 
 def test_a_deleted_sweep_has_spent_what_it_has(tmp_path, monkeypatch):
     folder = run_untracked(tmp_path, **_PRIVATE)
-    ledger = Ledger(folder.path.parent / FILE)
+    ledger = ledger_of(folder)
     (dataset,) = ledger.datasets()
     before = ledger.spend(dataset).total
     monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
     assert cli.run(["delete", "toy", "--yes", "--keep-tracking"]) == 0
-    assert Ledger(folder.path.parent / FILE).spend(dataset).total == before
+    assert ledger_of(folder).spend(dataset).total == before
 
 
 # ---- the filter of a sweep that looks at its results
@@ -183,9 +182,11 @@ def edit(folder, change):
 
 
 def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monkeypatch):
-    folder = run_untracked(tmp_path, **_SEARCH)
+    """The smallest of its space: each trial claims its own, and the total holds for all of them."""
+    variants = [{"name": str(at), "set": {"privacy.delta": at}} for at in (1e-4, 1e-7, 1e-5)]
+    folder = run_untracked(tmp_path, **{**_SEARCH, "variants": variants})
     kept = spending_filter.stored_filter(folder)
-    assert (kept.epsilon, kept.delta) == (8.0, 1e-5)
+    assert (kept.epsilon, kept.delta) == (8.0, 1e-7)
     used = []
     other = RdpFilter.of(8.0, delta=1e-2)
     monkeypatch.setattr("sweep.planning.pricing.filter_of", lambda *_: other)
@@ -196,7 +197,7 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monke
     resume(folder, tmp_path)
     assert used == [kept]
     total, _ = spend_of(folder)
-    assert (total.epsilon, total.delta) == (8.0, 1e-5)
+    assert (total.epsilon, total.delta) == (8.0, 1e-7)
 
 
 _EDITS = {
@@ -220,16 +221,6 @@ def test_a_filter_that_was_changed_is_refused(tmp_path):
     resume(SweepFolder(folder.path), tmp_path)
 
 
-def test_the_delta_of_a_filter_is_the_smallest_of_its_space(tmp_path):
-    """Each trial claims its own, and the total holds for all of them."""
-    variants = [
-        {"name": str(delta), "set": {"privacy.delta": delta}} for delta in (1e-4, 1e-7, 1e-5)
-    ]
-    folder = run_untracked(tmp_path, **{**_SEARCH, "variants": variants})
-    kept = spending_filter.stored_filter(folder)
-    assert kept.delta == 1e-7
-
-
 # ---- baselines
 
 
@@ -238,7 +229,6 @@ def test_only_a_baseline_without_noise_is_exempt(tmp_path):
     plain = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
     fields = {**_PRIVATE, "variants": [plain, private, *_PRIVATE["variants"]]}
     for budget in ({"epsilon": 3.0}, {"total": 3.0}):
-        space = space_in(tmp_path, **fields, budget=budget)
-        plan = prepare_space(space, settings=settings_in(tmp_path)).plan
+        plan = prepared_in(tmp_path, **fields, budget=budget).plan
         refused = {trial.variant: trial.refused_by for trial in plan.trials}
         assert refused == {"sgd": None, "loud": "budget", "dp": None}

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from sweep import cli
 from sweep.planning import ledger_check
-from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
 from sweep.runtime import runner, selection, worker_loop
@@ -28,11 +27,12 @@ from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import (
     TOY,
+    ledger_of,
     make_store,
+    prepared_in,
     run_toy,
     settings_in,
     shared_figures,
-    space_in,
 )
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import certify
@@ -56,10 +56,7 @@ def _fields(**fields):
             "privacy.max_grad_norm": [0.5, 1.0],
             "training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}},
         },
-        "search": {
-            "strategy": "private_selection",
-            "num_trials": {"law": "geometric", "mean": 4},
-        },
+        "search": {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 4}},
         **fields,
     }
 
@@ -89,7 +86,7 @@ class Place:
         return store.open_sweep(self.settings.home, "toy")
 
     def prepare(self, **fields):
-        return prepare_space(space_in(self.path, **_fields(**fields)), settings=self.settings)
+        return prepared_in(self.path, **_fields(**fields))
 
     def run(self, **fields):
         return run_untracked(self.path, **_fields(**fields))
@@ -159,7 +156,7 @@ def test_the_best_by_validation_leaves_alone(done):
 
 
 def test_the_ledger_is_charged_once_with_the_selection(done):
-    (entry,) = Ledger(done.path.parent / FILE).entries()
+    (entry,) = ledger_of(done).entries()
     assert (entry.trial, entry.sweep) == (SELECTION, done.ledger_name)
     assert entry.release.number == Number(law="geometric", mean=4)
     total, _ = spend_of(done)
@@ -282,7 +279,7 @@ def _same_secrets(place, patch):
 def _outcome(folder):
     (record,) = folder.records()
     drawn = [(t.id.rpartition("-")[0], t.values) for t in Vault(folder).draws.plan().trials]
-    entries = [(e.trial, e.release) for e in Ledger(folder.path.parent / FILE).entries()]
+    entries = [(e.trial, e.release) for e in ledger_of(folder).entries()]
     figures = {name: record.metrics[name] for name in ("ser", "epsilon")}
     return record.plan.values, figures, drawn, entries
 

@@ -31,20 +31,6 @@ pytestmark = [
 ]
 
 
-def starts(monkeypatch, failures):
-    """Replace Ray's own start by one that fails with these, then succeeds."""
-    calls = []
-
-    def init(**options):
-        calls.append(options)
-        if failures:
-            raise failures.pop(0)
-
-    monkeypatch.setattr(ray, "init", init)
-    monkeypatch.setattr(ray, "shutdown", lambda: None)
-    return calls
-
-
 @pytest.fixture
 def ended(monkeypatch):
     """How sessions of a Ray that is started in name only end: a shutdown, or an exit code."""
@@ -59,12 +45,6 @@ def ended(monkeypatch):
 
 
 SLOW = "The current node timed out during startup. This could happen because ..."
-
-
-def test_a_node_that_was_too_slow_is_started_again(monkeypatch):
-    calls = starts(monkeypatch, [Exception(SLOW)])
-    ray_session._start_local(num_cpus=2)
-    assert calls == [{"num_cpus": 2}, {"num_cpus": 2}]
 
 
 def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(monkeypatch):
@@ -95,17 +75,28 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(monke
             process.communicate()
 
 
-def test_a_node_that_never_comes_up_is_one_sentence(monkeypatch):
-    starts(monkeypatch, [Exception(SLOW)] * 3)
-    with refused("3 tries", SweepError):
+@pytest.mark.parametrize(
+    ("failures", "tries", "ends"),
+    [
+        ([Exception(SLOW)], 2, nullcontext()),
+        ([Exception(SLOW)] * 3, 3, refused("3 tries", SweepError)),
+        ([ValueError("no such option")], 1, pytest.raises(ValueError, match="no such option")),
+    ],
+)
+def test_a_node_that_is_too_slow_alone_is_started_again(failures, tries, ends, monkeypatch):
+    """Replace Ray's own start by one that fails with these, then succeeds."""
+    left, calls = iter(failures), []
+
+    def init(**options):
+        calls.append(options)
+        for failure in left:
+            raise failure
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with ends:
         ray_session._start_local(num_cpus=2)
-
-
-def test_any_other_failure_is_not_tried_again(monkeypatch):
-    calls = starts(monkeypatch, [ValueError("no such option")])
-    with pytest.raises(ValueError, match="no such option"):
-        ray_session._start_local()
-    assert len(calls) == 1
+    assert calls == [{"num_cpus": 2}] * tries
 
 
 def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(ended, monkeypatch):
@@ -119,10 +110,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(ended, mon
             daemon.wait()
         assert ended == [0]
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
-        with (
-            refused("start a new process", SweepError),
-            ray_session.session(RunSettings()),
-        ):
+        with refused("start a new process", SweepError), ray_session.session(RunSettings()):
             raise AssertionError("a dead Ray is used")
     finally:
         daemon.kill()
@@ -318,16 +306,16 @@ def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
     assert not ray.is_initialized()
 
 
-def test_a_ray_that_was_imported_without_its_environment_is_refused(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "", "without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"),
+        ("RAY_AUTH_MODE", "disabled", "RAY_AUTH_MODE to be token.*got 'disabled'"),
+    ],
+)
+def test_a_ray_without_its_environment_is_refused(name, value, words, monkeypatch):
     """It would listen on every interface, or accept calls without a token."""
-    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
-    with refused("without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"):
-        require_executor(RunSettings())
-    require_executor(RunSettings(executor="local"))
-
-
-def test_a_local_ray_without_tokens_is_refused(monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with refused(r"RAY_AUTH_MODE to be token.*got 'disabled'"):
+    monkeypatch.setenv(name, value)
+    with refused(words):
         require_executor(RunSettings())
     require_executor(RunSettings(executor="local"))

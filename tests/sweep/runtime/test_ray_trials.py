@@ -385,10 +385,7 @@ def test_a_second_slot_with_its_own_gpu_begins_once_the_first_says_that_memory_i
 def test_the_default_is_one_where_there_are_gpus(cluster, tmp_path, asked, share):
     """Of a cluster it is not known before Ray is connected."""
     space = spaces.parse({"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}})
-    given = (
-        Prepared(space=space, plan=Plan(name="s", trials=()), notes=()),
-        settings_in(tmp_path),
-    )
+    given = (Prepared(space=space, plan=Plan(name="s", trials=()), notes=()), settings_in(tmp_path))
     planned = runner.run_settings(*given, address=None, function="none")
     here = share_of(space.resources, this_machine(space.resources), given[0].plan)
     assert here.gpus_per_worker == planned.gpus_per_worker == share
@@ -415,11 +412,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change, named, tmp_path):
     diary = Diary()
     with refused(named):
-        run_trials(
-            make_jobs(tmp_path),
-            events=diary,
-            settings=SETTINGS.model_copy(update=change),
-        )
+        run_trials(make_jobs(tmp_path), events=diary, settings=SETTINGS.model_copy(update=change))
     assert diary.events == []
 
 

@@ -41,16 +41,12 @@ def test_asha_stops_the_worse_trials_and_none_before_the_grace_epochs():
     assert {found["c"], found["d"]} == {3}
 
 
-@pytest.mark.parametrize("kind", ["asha", "median", "none"])
-def test_a_grace_longer_than_every_trial_stops_none(kind):
+@pytest.mark.parametrize(("kind", "epochs"), [("asha", 2), ("median", 2), ("none", 9)])
+def test_a_grace_longer_than_every_trial_stops_none_nor_does_no_scheduler(kind, epochs):
     """Such as `--epochs 1` in a table whose grace period is two epochs."""
-    settings = RunSettings(scheduler=kind, grace_epochs=3, max_epochs=2)
-    two_epochs = {name: errors[:2] for name, errors in ERRORS.items()}
-    assert decisions(scheduler(settings), two_epochs) == dict.fromkeys(ERRORS)
-
-
-def test_without_a_scheduler_no_trial_is_stopped():
-    assert decisions(scheduler(RunSettings()), ERRORS) == dict.fromkeys(ERRORS)
+    settings = RunSettings(scheduler=kind, grace_epochs=3, max_epochs=epochs)
+    few = {name: errors[:epochs] for name, errors in ERRORS.items()}
+    assert decisions(scheduler(settings), few) == dict.fromkeys(ERRORS)
 
 
 C, Z0 = "privacy.max_grad_norm", "privacy.noise_multiplier"

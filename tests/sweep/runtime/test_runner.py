@@ -21,13 +21,22 @@ from sweep.runtime import driver, runner
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import Interrupted
 from sweep.serve import mlflow_server
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.mlflow_store import EXPERIMENT
 from tests.libraries import IGNORED
 from tests.refusals import refused
-from tests.sweep.sweeps import TOY, make_store, run_toy, settings_in, space_in
+from tests.sweep.sweeps import (
+    TOY,
+    ledger_of,
+    make_store,
+    prepared_in,
+    run_toy,
+    settings_in,
+    space_in,
+    statuses,
+)
 from trainables.errors import InvalidInput
 
 pytestmark = IGNORED
@@ -127,10 +136,10 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done, toy):
 
 
 def test_a_resume_of_a_finished_sweep_changes_nothing(done, toy):
-    before, spent = Runs(done).snapshot(), len(Ledger(toy.path.parent / FILE).entries())
+    before, spent = Runs(done).snapshot(), len(ledger_of(toy).entries())
     assert runner.resume(toy, settings_in(done), function=TOY).tracking_problem is None
     assert Runs(done).snapshot() == before
-    assert len(Ledger(toy.path.parent / FILE).entries()) == spent
+    assert len(ledger_of(toy).entries()) == spent
 
 
 def test_python_gives_a_frame_of_trials(done, toy):
@@ -177,21 +186,21 @@ def interrupted_after(count):
 
 def test_an_interrupted_sweep_resumes_from_its_last_epoch_also_without_its_server(place, capsys):
     settings = settings_in(place)
-    prepared = prepare_space(space_in(place), settings=settings)
+    prepared = prepared_in(place)
     with refused("`sweep resume toy` continues", Interrupted):
         runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
     folder = store.open_sweep(settings.home, "toy")
-    assert [r.status for r in folder.records()] == ["done", "interrupted", "planned"]
+    assert statuses(folder) == ["done", "interrupted", "planned"]
     assert not folder.is_running
-    statuses = {run.data.tags.get("sweep.trial", ""): run.info.status for run in Runs(place).find()}
+    runs = {run.data.tags.get("sweep.trial", ""): run.info.status for run in Runs(place).find()}
     trials = folder.plan().trials
     left = {"": "KILLED", trials[0].id: "FINISHED", trials[1].id: "KILLED"}
-    assert statuses == left
+    assert runs == left
 
     remote = replace(settings, tracking_uri="http://127.0.0.1:9")
     capsys.readouterr()
     run = runner.resume(folder, remote, function=TOY)
-    assert [r.status for r in run.folder.records()] == ["done"] * 3
+    assert statuses(run.folder) == ["done"] * 3
     # No epoch was trained twice: the toy writes a line for each.
     for trial in trials:
         lines = (folder.trial_folder(trial.id) / "trained.txt").read_text().splitlines()
@@ -236,11 +245,10 @@ def test_a_killed_driver_loses_nothing(place):
         time.sleep(1.2)  # MLflow may have been given some of it
         killed.kill()
     ids = [trial.id for trial in folder.plan().trials]
-    before = [record.status for record in folder.records()]
-    assert before == ["done", "interrupted", "planned"]
+    assert statuses(folder) == ["done", "interrupted", "planned"]
     kept = folder.state().trial(ids[0]).result
     run = runner.resume(folder, settings_in(place), function=TOY)
-    assert [record.status for record in run.folder.records()] == ["done"] * 3
+    assert statuses(run.folder) == ["done"] * 3
     assert folder.state().trial(ids[0]).result == kept
     for trial_id in ids:
         assert [row["epochs_done"] for row in folder.epochs(trial_id)] == [1, 2, 3]
@@ -267,7 +275,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
 
         run = runner.start(prepared, remote, function=TOY, watch=watch)
     assert run.tracking_problem is not None
-    assert [record.status for record in run.folder.records()] == ["done"] * 3
+    assert statuses(run.folder) == ["done"] * 3
     with mlflow_server(local, port=port):
         again = runner.resume(run.folder, remote, function=TOY)
     assert again.tracking_problem is None
@@ -278,7 +286,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
 
 def test_a_failed_trial_is_reported_and_the_others_continue(place):
     settings = settings_in(place)
-    prepared = prepare_space(space_in(place), settings=settings)
+    prepared = prepared_in(place)
     broken = prepared.plan.trials[1].id
     order = settings.home / "toy" / "trials" / broken
 
@@ -293,14 +301,11 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place):
     assert "account number" not in json.dumps(
         [path.read_text() for path in run.folder.path.rglob("*.json")]
     )
-    assert sorted(record.status for record in records.values()) == ["done", "done", "failed"]
+    assert sorted(statuses(run.folder)) == ["done", "done", "failed"]
     (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FAILED"
     (order / "raise").unlink()
-    assert {
-        record.status
-        for record in runner.resume(run.folder, settings, function=TOY).folder.records()
-    } == {"done"}
+    assert statuses(runner.resume(run.folder, settings, function=TOY).folder) == ["done"] * 3
     (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FINISHED"
 
@@ -308,8 +313,7 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place):
 def test_a_request_to_stop_ends_the_run(place):
     settings = settings_in(place)
     epochs = {"epochs": 200, "expected_batch_size": 30, "num_workers": 2}
-    base = {**space_in(place).base, "training": epochs}
-    prepared = prepare_space(space_in(place, base=base), settings=settings)
+    prepared = prepared_in(place, base={"training": epochs})
 
     def watch(trial_id, progress):
         if progress.epochs_done:
@@ -317,7 +321,7 @@ def test_a_request_to_stop_ends_the_run(place):
 
     with pytest.raises(Interrupted):
         runner.start(prepared, settings, function=TOY, watch=watch)
-    assert store.open_sweep(settings.home, "toy").records()[0].status == "interrupted"
+    assert statuses(store.open_sweep(settings.home, "toy"))[0] == "interrupted"
 
 
 @pytest.fixture
@@ -379,9 +383,12 @@ def test_what_is_refused_after_a_trial_keeps_what_there_is(place, monkeypatch):
     monkeypatch.setattr(driver, "run_trials", Refusing(after=1))
     with refused("no room"):
         run_toy(place)
-    (name,) = store.names(settings_in(place).home)
-    records = store.open_sweep(settings_in(place).home, name).records()
-    assert [record.status for record in records] == ["done", "planned", "planned"]
+    sweep_folder = store.open_sweep(settings_in(place).home, "toy")
+    assert statuses(sweep_folder) == [
+        "done",
+        "planned",
+        "planned",
+    ]
 
 
 class Refusing:

@@ -12,6 +12,7 @@ import pytest
 
 from sweep import commands
 from sweep.store.sweeps import open_sweep
+from tests.sweep.sweeps import statuses
 from tests.tiny_space import write_tiny_space
 
 RECIPE = Path(str(resources.files("sweep"))) / "deploy" / "slurm.sbatch"
@@ -75,7 +76,7 @@ def test_on_one_machine_it_runs_a_sweep_and_is_submitted_again(tmp_path):
         assert done.returncode == 0, done.stderr
         assert "Running command on head node" in done.stdout
     folder = open_sweep(shared / "sweeps", "tiny-space")
-    assert [record.status for record in folder.records()] == ["done"]
+    assert statuses(folder) == ["done"]
     assert [len(folder.epochs(record.plan.id)) for record in folder.records()] == [2]
     assert "resume" in done.stdout
     assert not list((shared / "sweeps").glob(".ray-token.*"))

@@ -52,16 +52,13 @@ def test_a_refusal_names_figure_accountant_and_limit():
     assert "after 1 epoch exceeds" in str(epsilon_refusal(Budget(epsilon=0.5), trial_of(), 0))
     assert epsilon_refusal(Budget(epsilon=None), trial_of(), 4) is None
     assert epsilon_refusal(Budget(epsilon=1e6), trial_of(), 4) is None
+    assert epsilon_refusal(Budget(epsilon=1e-9), trial_of(), 5) is None, "after the last epoch"
 
 
 def test_a_figure_that_is_not_defined_refuses_and_says_so():
     assert epsilon_refusal(Budget(epsilon=100.0), trial_of("sgd"), 0) is not None
     reason = epsilon_refusal(Budget(epsilon=1.0, accountant="paper"), trial_of("dp_sgd"), 0)
     assert "edp_sgd" in str(reason)
-
-
-def test_nothing_is_spent_after_the_last_epoch():
-    assert epsilon_refusal(Budget(epsilon=1e-9), trial_of(), 5) is None
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])

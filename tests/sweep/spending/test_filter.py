@@ -5,12 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sweep.spending.filter import (
-    UNFILTERED,
-    filter_of,
-    looks_at_results,
-    total_of,
-)
+from sweep.spending.filter import UNFILTERED, filter_of, looks_at_results, total_of
 from tests.accountants._mechanisms import mechanism
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, certify, release

@@ -97,22 +97,6 @@ def test_a_trial_that_reads_no_record_is_charged_nothing():
     assert train(found, "prior", 0) != [None]
 
 
-def test_every_epoch_is_charged_before_the_answer():
-    """Also to a trial that was chosen later; what a scheduler stops pays for nothing more."""
-    charges = Charges()
-    opened = gate(charge=charges)
-    opened.trials["a"] = trial("a")
-    assert train(opened, "a", 0) == [None]
-    for done in range(1, EPOCHS + 1):
-        assert charges.entries[-1].epochs == done
-        if done == 2:
-            stop = "stopped by asha"
-            assert opened.go_on("a", epochs_done=done, stop=stop) == stop
-            assert charges.entries[-1].epochs == done
-        assert opened.go_on("a", epochs_done=done) is None
-    assert [entry.epochs for entry in charges.entries] == [1, 2, 3], "the last is paid once"
-
-
 def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
     charges = Charges(refuse="no room")
     opened = gate(trial("a"), trial("b"), charge=charges, total=cost(1) * 1.001)
@@ -126,18 +110,6 @@ def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
 
     with pytest.raises(OSError, match="No space left"):
         train(gate(trial("a"), charge=Full()), "a", 0)
-
-
-def test_a_retry_is_charged_beside_the_attempt_that_failed():
-    charges = Charges()
-    opened = gate(trial("a"), charge=charges)
-    for attempt in (1, 2):
-        assert train(opened, "a", 0, 1, attempt=attempt) == [None] * 2
-    assert [(e.attempt, e.epochs) for e in charges.entries] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    again = Charges()
-    resumed = gate(trial("a"), charge=again, spent=charges.entries)
-    assert train(resumed, "a", 2) == [None]
-    assert again.entries[-1].attempt == 3
 
 
 @pytest.mark.parametrize(
@@ -156,10 +128,7 @@ def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again,
     limit = certify([release(what, last=admitted)], delta=1e-5, effort="total").epsilon * 1.0001
     if accountant == "paper":
         limit = paper_zcdp.epsilon(what.first(admitted), delta=1e-5) * 1.0001
-    parts = {
-        "charge": charges,
-        "budget": Budget(epsilon=limit, accountant=accountant),
-    }
+    parts = {"charge": charges, "budget": Budget(epsilon=limit, accountant=accountant)}
     assert train(gate(trial("a", mechanism=what), **parts), "a", 0, 1) == [None] * 2
     resumed = gate(trial("a", mechanism=what), **parts, spent=charges.entries)
     *permitted, refused = train(resumed, "a", *again)

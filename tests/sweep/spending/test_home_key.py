@@ -69,13 +69,6 @@ def test_a_damaged_key_is_no_new_one(key, content):
     assert key.file.read_bytes() == content
 
 
-def test_a_name_under_a_lost_key_is_damage_and_no_fingerprint(key):
-    name = key.name_of("abc")
-    key.file.unlink()
-    with refused("restore it from a copy", InvalidData):
-        HomeKey(key.file).name_of(name)
-
-
 @pytest.mark.parametrize("text", ["", "../x", ".hidden", "a/b", "a b", "ä", "x" * 129])
 def test_what_is_no_fingerprint_names_no_file(key, text):
     with refused("expected a data set's fingerprint"):

@@ -37,6 +37,11 @@ def entry(trial="t1", *, dataset="aaa", epochs=4, sweep_name="grid", **other):
     )
 
 
+def cost(releases):
+    """Of all together."""
+    return certify(releases, delta=1e-5, effort="total").epsilon
+
+
 # Whose numbers JSON does not have.
 ENDLESS = replace(release(mechanism()), beside=(Gaussian(sigma=math.inf),))
 
@@ -105,9 +110,7 @@ def test_an_attempt_is_charged_once_and_a_replay_again(ledger):
     ledger.charge(entry("t1", attempt=2, first_epoch=2, epochs=4))
     both = ledger.spend("aaa").total
     replayed = [release(mechanism(), last=3), release(mechanism(), first=2, last=4)]
-    assert (
-        both.epsilon == certify(replayed, delta=1e-5, effort="total").epsilon > three.total.epsilon
-    )
+    assert both.epsilon == cost(replayed) > three.total.epsilon
     with refused("first_epoch < epochs"):
         entry("t1", first_epoch=2, epochs=2)
 
@@ -188,7 +191,7 @@ def test_a_budget_counts_everything_that_went_before(ledger):
     ledger.charge(entry("t1"))
     spent = ledger.spend("aaa").total.epsilon
     planned = [release(mechanism())] * 3
-    total = certify([release(mechanism())] * 4, delta=1e-5, effort="total").epsilon
+    total = cost([release(mechanism())] * 4)
     ledger.require_within("aaa", planned, budget_total=total * 1.0001)
     with refused("3 planned trials would raise it to") as problem:
         ledger.require_within("aaa", planned, budget_total=total * 0.9999)
@@ -204,16 +207,13 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger):
     spend = ledger.spend("aaa")
     assert math.isinf(spend.total.epsilon)
     assert spend.num_unaccounted == 1
-    assert (
-        spend.accounted.epsilon
-        == certify([release(mechanism())], delta=1e-5, effort="total").epsilon
-    )
+    assert spend.accounted.epsilon == cost([release(mechanism())])
     ledger.charge(entry("t3", mechanism=mechanism(unit="group")))
     mixed = ledger.spend("aaa")
     assert math.isinf(mixed.accounted.epsilon)
     assert any("no theorem covers a record that is replaced" in r for r in mixed.total.unaccounted)
     alone = mixed.by_unit["record"]
-    assert alone.epsilon == certify([release(mechanism())], delta=1e-5, effort="total").epsilon
+    assert alone.epsilon == cost([release(mechanism())])
     assert math.isfinite(mixed.by_unit["group"].epsilon)
     for unit in "fedcba":
         more = entry(unit)
@@ -252,7 +252,7 @@ def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path):
     all three would see room for the last entry.
     """
     path = tmp_path / FILE
-    limit = certify([release(mechanism())] * 7, delta=1e-5, effort="total").epsilon * 1.0001
+    limit = cost([release(mechanism())] * 7) * 1.0001
     writers = [
         multiprocessing.get_context("fork").Process(target=_charge_within, args=(path, w, 5, limit))
         for w in range(3)
@@ -271,7 +271,7 @@ def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(t
     ledger = Ledger(tmp_path / FILE)
     sgd = entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True)
     ledger.charge(sgd)
-    one = certify([release(mechanism())], delta=1e-5, effort="total").epsilon * 1.0001
+    one = cost([release(mechanism())]) * 1.0001
     assert ledger.charge(entry("first"), budget_total=one) is None
     assert "exceeds --budget-total" in str(ledger.charge(entry("second"), budget_total=one))
     with refused("to stay within"):

@@ -45,15 +45,24 @@ def ledger(tmp_path):
     return Ledger(tmp_path / FILE)
 
 
+def choose(ledger, what=CHOSEN, *, sweep="s@1"):
+    """Charge a selection."""
+    ledger.charge(selection_entry(what, delta=DELTA, data=DATA, sweep=sweep))
+
+
+def cost(entries):
+    """Of all together."""
+    return certify([e.release for e in entries], delta=DELTA, effort="total").epsilon
+
+
 def spent(ledger):
     return ledger.spend("fingerprint").total.epsilon
 
 
 def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
     assert selection_charge(ledger, "s@1") is None
-    made = selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1")
-    ledger.charge(made)
-    ledger.charge(selection_entry(ONE, delta=DELTA, data=DATA, sweep="other@1"))
+    choose(ledger)
+    choose(ledger, ONE, sweep="other@1")
     found = selection_charge(Ledger(ledger._log.path), "s@1")
     assert (found.trial, found.release, found.delta) == (SELECTION, CHOSEN, DELTA)
     assert found.dataset == ledger.key.name_of("fingerprint")
@@ -65,22 +74,19 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
 @pytest.mark.parametrize("beside", [0, 2])
 def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
     """The larger of both prices is paid: few trials cost less than the choice among them."""
-    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    choose(ledger)
     for other in range(beside):
         ledger.charge(draw(f"o{other}", sweep="other@2"))
-    before, others = spent(ledger), [draw(str(other)).release for other in range(beside)]
+    before, others = spent(ledger), [draw(str(other)) for other in range(beside)]
     draws = [draw(f"d{each}") for each in range(number)]
     charge_composed(ledger, draws, sweep="s@1")
-    composed = certify(
-        [*others, *(each.release for each in draws)], delta=DELTA, effort="total"
-    ).epsilon
+    composed = cost([*others, *draws])
     larger = max(before, composed)
     assert larger * (1 - 1e-9) <= spent(ledger) <= 1.01 * larger
     assert number in (2, 3) or (composed > before) == (number == 12)
     more = draw("more", sweep="later@3")
     ledger.charge(more)
-    later = [*others, *(each.release for each in draws), more.release]
-    assert spent(ledger) >= certify(later, delta=DELTA, effort="total").epsilon * (1 - 1e-9)
+    assert spent(ledger) >= cost([*others, *draws, more]) * (1 - 1e-9)
     mine = [entry for entry in ledger.entries() if entry.sweep == "s@1"]
     assert {entry.trial for entry in mine} == {SELECTION, *(each.trial for each in draws)}
     assert {entry.dataset for entry in mine} == {ledger.key.name_of("fingerprint")}
@@ -89,10 +95,9 @@ def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
 @pytest.mark.parametrize("which", ["other", "draw", "configuration"])
 def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
     """Where both totals are infinite neither is the larger one: the finite part never falls."""
-    chosen = CHOSEN
-    if which == "configuration":
-        chosen = replace(CHOSEN, configurations=(ONE, ENDLESS))
-    ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
+    endless = (ONE, ENDLESS) if which == "configuration" else (ONE,)
+    chosen = replace(CHOSEN, configurations=endless)
+    choose(ledger, chosen)
     ledger.charge(replace(draw("sgd", sweep="other@2"), release=ENDLESS))
     draws = [draw("a"), draw("b")]
     if which == "draw":
@@ -100,8 +105,7 @@ def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
     before = ledger.spend("fingerprint")
     charge_composed(ledger, draws[: 1 if which == "other" else 2], sweep="s@1")
     after = ledger.spend("fingerprint")
-    assert math.isinf(before.total.epsilon)
-    assert math.isinf(after.total.epsilon)
+    assert before.total.epsilon == after.total.epsilon == math.inf
     assert after.accounted.epsilon >= before.accounted.epsilon
     last = selection_charge(ledger, "s@1")
     assert not last.release.is_nothing
@@ -110,7 +114,7 @@ def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
 def test_couples_are_charged_beside_a_dearer_selection(ledger):
     """Their relation depends on their number, which the selection's price does not know."""
     chosen = replace(CHOSEN, configurations=(replace(ONE, unit="couple"),))
-    ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
+    choose(ledger, chosen)
     before = spent(ledger)
     draws = [replace(e, release=replace(e.release, unit="couple")) for e in (draw("a"), draw("b"))]
     charge_composed(ledger, draws, sweep="s@1")
@@ -120,7 +124,7 @@ def test_couples_are_charged_beside_a_dearer_selection(ledger):
 
 def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(ledger, monkeypatch):
     """A crash comes between any two of them; the selection is the last that goes."""
-    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    choose(ledger)
     before, charge, totals = spent(ledger), Ledger.charge, []
 
     def note(self, entry):
@@ -138,9 +142,9 @@ def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(ledger,
 @pytest.mark.parametrize("number", [2, 12])
 def test_charging_again_after_a_crash_adds_what_is_missing_alone(ledger, monkeypatch, number):
     draws = [*(draw(f"d{each}") for each in range(number)), draw("d0", attempt=2)]
-    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    choose(ledger)
     whole = Ledger(ledger._log.path.with_name("whole.jsonl"))
-    whole.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    choose(whole)
     charge_composed(whole, draws, sweep="s@1")
     charge, calls = Ledger.charge, iter(range(2))
 

@@ -4,13 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweep.planning import prepare
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan_total import total_of_plan
 from sweep.results.export import _beside_total, spend_of
 from sweep.search import source as search_source
-from sweep.spending.ledger import FILE, Ledger
-from tests.sweep.sweeps import settings_in, space_in
+from tests.sweep.sweeps import ledger_of, prepared_in, settings_in, statuses
 from tests.sweep.untracked import run_untracked
 from trainables import accountants
 from trainables.accountants import certify
@@ -39,20 +37,14 @@ def searching(num_samples, **search):
 def epsilon_spent(folder):
     """What the ledger says of the sweep without its baseline."""
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
-    mine = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
+    mine = ledger_of(folder).of_sweep(folder.ledger_name)
     return certify(
         [e.release for e in mine if e.trial not in exempt], delta=1e-4, effort="total"
     ).epsilon
 
 
-def statuses(folder):
-    return [record.status for record in folder.records()]
-
-
 def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
-    space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
-    settings = settings_in(tmp_path)
-    plan = prepare.prepare_space(space, settings=settings).plan
+    settings, plan = settings_in(tmp_path), prepared_in(tmp_path, **fields(axes={Z: EPSILONS})).plan
     found, sentence = total_of_plan(plan, account=Accounting(settings))
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
@@ -97,10 +89,7 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one():
 
 
 def test_a_search_finds_what_there_is_room_for(tmp_path):
-    axes = {
-        Z: {"choice": EPSILONS},
-        LR: {"range": {"low": 0.01, "high": 1, "log": True}},
-    }
+    axes = {Z: {"choice": EPSILONS}, LR: {"range": {"low": 0.01, "high": 1, "log": True}}}
     for seed in range(3):
         folder = run_untracked(
             tmp_path / str(seed),
@@ -123,8 +112,7 @@ def test_a_search_that_ends_early_says_why(tmp_path):
 def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path):
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
     folder = run_untracked(
-        tmp_path,
-        **fields(axes=axes, search=searching(2), budget={"total": 22}, repeats=3),
+        tmp_path, **fields(axes=axes, search=searching(2), budget={"total": 22}, repeats=3)
     )
     ran = [t for t in folder.plan().to_run if not t.baseline]
     assert sorted(trial.seed for trial in ran) in ([], [0, 1, 2])

@@ -21,14 +21,7 @@ from tests.refusals import refused
 from trainables.accountants import Account, RdpFilter, Release, certify
 from trainables.guarantee import account as account_module
 from trainables.guarantee import renyi
-from trainables.guarantee.releases import (
-    BestOf,
-    Gaussian,
-    Number,
-    Sampled,
-    Training,
-    Unaccounted,
-)
+from trainables.guarantee.releases import BestOf, Gaussian, Number, Sampled, Training, Unaccounted
 
 DELTA = 1e-5
 TEN = Number(law="geometric", mean=10)
@@ -263,12 +256,7 @@ def test_totals_of_couples_are_for_one_record_replaced(tmp_path):
     ledger = Ledger(tmp_path / FILE)
     first, second = (
         Entry(
-            dataset="ab" * 32,
-            sweep="synthesis",
-            trial=trial,
-            epochs=4,
-            delta=DELTA,
-            release=COUPLE,
+            dataset="ab" * 32, sweep="synthesis", trial=trial, epochs=4, delta=DELTA, release=COUPLE
         )
         for trial in ("first", "second")
     )

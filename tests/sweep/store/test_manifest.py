@@ -91,10 +91,7 @@ def test_what_is_written_after_the_end_is_no_difference(folder):
     assert (folder / "manifest.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["/etc/passwd", "../other/config.yaml", "model/../../x"],
-)
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other/config.yaml", "model/../../x"])
 def test_a_manifest_reads_nothing_outside_of_its_folder(folder, name):
     document = read_json(folder / "manifest.json")
     document["files"][name] = {"size": 1, "sha256": "0" * 64}

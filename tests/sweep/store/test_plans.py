@@ -73,9 +73,7 @@ def test_a_plan_comes_back_equal_with_every_figure(plan):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [
-        *(("id", None), ("config", None), ("epsilon", "much"), ("refused_by", "chance")),
-    ],
+    [*(("id", None), ("config", None), ("epsilon", "much"), ("refused_by", "chance"))],
 )
 def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value, tmp_path):
     made = trial()
@@ -106,10 +104,7 @@ def test_a_group_is_what_seeds_do_not_change(seed, rate):
 def test_the_noise_of_an_epoch_follows_its_decay():
     """Epoch 1 has z0; an engine without noise has none."""
     privacy = {"noise_multiplier": 2.0, "noise_decay": {"kind": "exponential", "tau": 0.5}}
-    decaying = trial(
-        origin=parse({"engine": "edp_sgd", "privacy": privacy}),
-        noise_multiplier=2.0,
-    )
+    decaying = trial(origin=parse({"engine": "edp_sgd", "privacy": privacy}), noise_multiplier=2.0)
     first, second = (plans.noise_at(decaying, n)["noise_multiplier"] for n in (1, 2))
     assert first == 2.0
     assert 0 < second < first

@@ -20,7 +20,7 @@ from sweep.store import manifest
 from sweep.store import state as log
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.state import TrialStatus, with_leakage
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.refusals import refused
 from trainables.config import parse
@@ -29,13 +29,7 @@ from trainables.files import read_yaml
 from trainables.result import EpochReport, TrialResult
 
 CONFIG = parse({"engine": "sgd", "training": {"epochs": 3}})
-TRIAL = PlannedTrial(
-    id=CONFIG.id,
-    variant="sgd",
-    baseline=False,
-    values={},
-    origin=CONFIG,
-)
+TRIAL = PlannedTrial(id=CONFIG.id, variant="sgd", baseline=False, values={}, origin=CONFIG)
 
 
 REFUSED = replace(TRIAL, id="refused", reason="no", refused_by="budget")
@@ -245,14 +239,6 @@ def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(tmp_path_fa
             assert reader.state().statuses(running=False) == Counter(
                 record.status for record in files.records()
             )
-
-
-def test_the_strongest_attack_is_worked_out_of_stored_figures():
-    assert with_leakage({"ser": 0.5, "epsilon": math.inf}) == {"ser": 0.5, "epsilon": math.inf}
-    stored = {"mia_loss_threshold_auc": 0.55, "mia_shadow_auc": 0.9}
-    found = with_leakage(stored)
-    assert found.keys() > stored.keys()
-    assert found["leakage"] == 0.9
 
 
 def test_every_status_is_pending_over_or_refused_and_nothing_twice():
