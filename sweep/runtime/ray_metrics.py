@@ -42,7 +42,7 @@ def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
                 return
             counts = Counter(statuses.values())
             for status in STATUSES:
-                put(COUNTS, float(counts[status]), sweep=folder.name, status=status)
+                put(COUNTS, counts[status], sweep=folder.name, status=status)
             if plan is None or not progress.status.has_begun:
                 return
             labels = {"trial": trial_id, "name": plan.name, "engine": plan.engine}
@@ -58,8 +58,8 @@ def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
 def _figures(folder: SweepFolder, plan: PlannedTrial, progress: Progress) -> Figures:
     trial = folder.state().trial(plan.id)
     figures: Figures = {
-        "epochs_done": float(progress.epochs_done),
-        "epochs": float(progress.epochs),
+        "epochs_done": progress.epochs_done,
+        "epochs": progress.epochs,
         "epsilon_planned": plan.epsilon,
     }
     if trial.rows:

@@ -199,11 +199,9 @@ def run_settings(
     function: str,
     is_over: bool = False,
 ) -> RunSettings:
-    """The settings for executing the trials of a plan, of which none is left to run where it
-    `is_over`.
+    """The settings for executing the trials of a plan, of which an `is_over` one has none left.
 
-    Raises: InvalidInput as `require_executor`, and where the workers of a trial do not fit on this
-    machine.
+    Raises: InvalidInput as `require_executor`, and where a trial does not fit on this machine.
     """
     space, plan = prepared.space, prepared.plan
     # A cluster is known once Ray is connected to it.

@@ -78,10 +78,9 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
 def total_of(
     space: SearchSpace, releases: Sequence[Release], *, delta: float, kept: RdpFilter | None
 ) -> Certificate:
-    """The composition of all `releases` of a sweep at `delta`.
-
-    For a sweep that depends on results: the budget of its filter `kept` at its delta (the caller
-    must leave out exempt baselines, which are not filtered), or infinity without a filter.
+    """The composition of all `releases` of a sweep at `delta`. Where they depend on results: the
+    budget of the filter `kept` at its delta (the caller must leave out exempt baselines, which are
+    not filtered), or infinity without a filter.
     """
     plain = accountants.certify(releases, delta=delta, effort="total")
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:

@@ -6,9 +6,8 @@ but one can test candidates for the last. Files therefore contain the fingerprin
 that only its owner may read and that never leaves the home.
 
 Every distinct record is stored as 8 bytes of BLAKE2b under the key, sorted, one file a data set,
-without its spaces, which depend on how it was cut into tokens (8 MB a million records). The lists
-are complete, because one shared record is enough for two spends to add up, and a sketch would miss
-it. Without the key the hashes cannot be tested against guessed records.
+without its spaces, which depend on how it was cut into tokens. The lists are complete, because one
+shared record is enough for two spends to add up, and a sketch would miss it.
 """
 
 from __future__ import annotations

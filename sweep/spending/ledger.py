@@ -122,11 +122,10 @@ class Spend:
     """The spend of one data set.
 
     `total` composes everything, `accounted` leaves out the `num_unaccounted` releases that have no
-    finite epsilon. `shared` names the other data sets whose spend is carried, with the number of
-    shared records; `recognised` is False where the data set's records were never registered, so
-    that nothing could be carried. `by_unit` composes the releases of each unit of privacy
-    ("record", "group", "couple") separately, which is finite where the total of records and groups
-    is not.
+    finite epsilon, `by_unit` composes those of each unit of privacy ("record", "group", "couple"),
+    which is finite where the total of records and groups is not. `shared` names the other data sets
+    whose spend is carried, with the number of shared records; `recognised` is False where the data
+    set's records were never registered, so that nothing could be carried.
     """
 
     dataset: str

@@ -18,7 +18,6 @@ from trainables.files import file_text
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "attack_scores.npz"})  # scores by the other trials
 _TRANSIENT = ("checkpoint", ".")
-_MAX_NAME = 300  # characters of a name in a message
 _LOOKED_AT = "privacy_card.json"  # what tables read
 
 
@@ -42,7 +41,7 @@ class Manifest(BaseModel):
 def write(folder: Path) -> None:
     """Write the manifest of the files in `folder`."""
     files = {
-        name: {"size": path.stat().st_size, "sha256": _digest_of(os.fspath(path))}
+        name: {"size": path.stat().st_size, "sha256": _digest_of(path)}
         for name, path in _files(folder)
     }
     write_json(folder / FILE, {"files": files})
@@ -59,12 +58,11 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
 
     Raises: InvalidData for a damaged manifest.
     """
-    home = os.fspath(folder)  # a Path costs ten times as much
-    if not os.path.exists(os.path.join(home, FILE)):
+    if not is_there(folder):
         return (f"{FILE} is missing",)
     found = []
-    for name, mark in _read(os.path.join(home, FILE)).files.items():
-        path = os.path.join(home, name)
+    for name, mark in _read(folder).items():
+        path = os.path.join(folder, name)  # a Path costs ten times as much
         problem = ""
         if not os.path.isfile(path):  # nor is a name that is too long, or has NUL
             problem = "is missing"
@@ -73,7 +71,7 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
         elif (thorough or name == _LOOKED_AT) and _digest_of(path) != mark.sha256:
             problem = "has another content"
         if problem:
-            found.append(f"{one_line(name, characters=_MAX_NAME)} {problem}")
+            found.append(f"{one_line(name, characters=300)} {problem}")
     return tuple(found)
 
 
@@ -84,7 +82,7 @@ def unlisted(folder: Path, part: str) -> tuple[str, ...]:
     """
     if not is_there(folder):
         return ()
-    listed = _read(os.path.join(folder, FILE)).files
+    listed = _read(folder)
     return tuple(
         name
         for name, path in _files(folder)
@@ -105,15 +103,16 @@ def require_whole(folder: Path) -> None:
         )
 
 
-def _read(place: str) -> Manifest:
+def _read(folder: Path) -> dict[str, FileMark]:
+    place = folder / FILE
     try:
-        manifest = Manifest.model_validate_json(file_text(place, max_bytes=MAX_BYTES))
+        files = Manifest.model_validate_json(file_text(place, max_bytes=MAX_BYTES)).files
     except ValidationError:
         raise InvalidData(f"expected a manifest in {place}, got a damaged one") from None
-    for name in manifest.files:
+    for name in files:
         if name.startswith("/") or ".." in name.split("/"):
             raise InvalidData(f"expected names under the folder in {place}, got another")
-    return manifest
+    return files
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -124,6 +123,6 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield name.as_posix(), path
 
 
-def _digest_of(path: str) -> str:
+def _digest_of(path: str | Path) -> str:
     with open(path, "rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

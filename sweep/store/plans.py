@@ -131,7 +131,7 @@ class PlannedTrial:
 
     @property
     def epochs(self) -> int:
-        """The number of epochs, of a trial counted in steps that of its pieces."""
+        """The number of epochs, or of pieces of a trial that is counted in steps."""
         return self.config.training.epochs if self.is_config else 0
 
     @cached_property

@@ -122,7 +122,7 @@ class _Entry(BaseModel):
 
 
 class About(_Entry):
-    """Of a sweep: its id, when it was created, by which command, with which versions."""
+    """How a sweep was made."""
 
     model_config = _OPEN
     id: str
@@ -236,7 +236,7 @@ class TrialState:
 
     @property
     def has_begun(self) -> bool:
-        """Whether an epoch of the trial was ever permitted."""
+        """Whether an epoch was ever permitted."""
         return bool(self.rows) if self.denied is not None else self.has_started
 
     def add(self, entry: Turn | Epoch | Ended | Compared) -> None:
@@ -307,9 +307,8 @@ class TrialState:
 
 
 class SweepState:
-    """What the entries of a sweep's log, added in their order, come to. `space` is as
-    `SearchSpace.document` has it; `planned` are the trials of the plan and those that a search has
-    chosen.
+    """What the entries of a sweep's log, added in their order, come to. `space` is a
+    `SearchSpace.document`; `planned` has the trials that a search has chosen, too.
     """
 
     def __init__(self) -> None:
@@ -362,11 +361,11 @@ class SweepState:
 
 
 def with_leakage(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Metrics, extended by the figures of the strongest attack."""
+    """Metrics with the figures of the strongest attack."""
     found = dict(metrics)
     if any(name.startswith(ATTACKS) for name in found):
         from trainables.attacks import strongest  # SciPy, only where attacks ran
 
-        best = strongest(found)
-        found |= {} if best is None else best.figures()
+        if (best := strongest(found)) is not None:
+            found |= best.figures()
     return found

@@ -56,9 +56,7 @@ _OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
 
 
 class SweepFolder:
-    """One sweep's folder. Reading needs no lock; only the holder of the lock writes. Safe for
-    several threads.
-    """
+    """One sweep's folder. Only the holder of the lock writes. Safe for several threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,8 +65,6 @@ class SweepFolder:
         self._threads = threading.RLock()
         self._log = ChainedLog(path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
         self._state = log.SweepState()
-
-    # ---- the log
 
     def state(self) -> log.SweepState:
         """The state by the log as it is now.
@@ -110,8 +106,6 @@ class SweepFolder:
         """Whether the sweep's folder exists."""
         return self._log.path.exists()
 
-    # ---- the sweep
-
     @property
     def name(self) -> str:
         """The sweep's name, which is the folder's."""
@@ -119,8 +113,8 @@ class SweepFolder:
 
     @property
     def ledger_name(self) -> str:
-        """The sweep's name in the ledger, which knows it by the id after the name: unique among
-        deleted sweeps of that name, and the same for a folder that was renamed or copied.
+        """The sweep's name in the ledger, which knows it by the id after the name: a deleted sweep
+        of the name has another, a folder that was renamed or copied the same.
         """
         return f"{self.name}@{self.made().id[:8]}"
 
@@ -134,10 +128,7 @@ class SweepFolder:
             return self.state().plan
 
     def plan_of(self, trial_id: str) -> PlannedTrial:
-        """The plan of one trial, by its name, its id or the beginning of its id.
-
-        Raises: InvalidInput where no trial has it, or several.
-        """
+        """The one trial of a name, or whose id begins so. Raises: InvalidInput unless it is one."""
         found = [t for t in self.plan().trials if t.name == trial_id or t.id.startswith(trial_id)]
         if len(found) != 1:
             raise InvalidInput(
@@ -147,10 +138,7 @@ class SweepFolder:
         return found[0]
 
     def replace_plan(self, space: SearchSpace, plan: Plan) -> None:
-        """Replace the space and its plan by changed ones; trials are kept.
-
-        Raises: InvalidInput where another process runs the sweep.
-        """
+        """Replace space and plan; trials are kept. Raises: InvalidInput where the sweep runs."""
         with self._lock():
             document = plain(space.document())
             self.add(log.Planned(plan=plan, space=document))
@@ -176,8 +164,6 @@ class SweepFolder:
             state = self.state()
             return [state.trial(t.id).record(t, running=alive) for t in state.plan.trials]
 
-    # ---- its trials
-
     def trial_folder(self, trial_id: str) -> Path:
         """The folder of a trial's files."""
         return self.path.joinpath("trials", trial_id)
@@ -198,8 +184,7 @@ class SweepFolder:
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> None:
         """Record an epoch, unless it is the last one: a trial that is resumed reports the epoch of
-        its checkpoint again. After an earlier epoch than the last one, later ones no longer count,
-        but their seconds do.
+        its checkpoint again. Epochs later than it no longer count, but their seconds do.
         """
         with self._threads:
             if report.epochs_done != self.state().trial(trial_id).epochs_done:
@@ -220,7 +205,7 @@ class SweepFolder:
         self.add(log.Released.model_validate(fields))
 
     def write_panel(self, trial_id: str, panel: Mapping[str, Any]) -> bool:
-        """Record the comparison of the trial with others; False where it says nothing new."""
+        """Record the comparison with other trials; False where it says nothing new."""
         before = self.state().trial(trial_id).panel or log.NO_PANEL
         if plain(before) == plain({**panel, "time": before["time"]}):
             return False
@@ -232,8 +217,6 @@ class SweepFolder:
         """The record of a trial; `running`: whether the sweep has a live process."""
         with self._threads:
             return self.state().trial(trial.id).record(trial, running=running)
-
-    # ---- the one process that runs it
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
@@ -434,7 +417,7 @@ _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting",
 
 
 def about(command: Sequence[str]) -> dict[str, Any]:
-    """The provenance of a sweep as plain data; exports and reports have it."""
+    """The provenance of a sweep."""
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
