@@ -9,8 +9,6 @@ import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
-import pytest
-
 from sweep.settings import from_environment
 from tests.packaging.test_wheel import wheel_of
 
@@ -85,11 +83,8 @@ def test_it_runs_the_command_of_the_project_as_no_root():
     assert "root" not in dict(FOUND)["USER"]
 
 
-@pytest.mark.parametrize("name", ["SWEEP_HOME", "SWEEP_DATA_DIR"])
-def test_what_it_sets_is_read(name):
+def test_what_it_sets_is_read():
     (words,) = (shlex.split(rest) for keyword, rest in FOUND if keyword == "ENV")
-    given = dict(word.split("=") for word in words)
-    settings = from_environment(given)
-    assert str({"SWEEP_HOME": settings.home, "SWEEP_DATA_DIR": settings.data_dir}[name]).startswith(
-        dict(FOUND)["VOLUME"]
-    )
+    settings = from_environment(dict(word.split("=") for word in words))
+    for place in (settings.home, settings.data_dir):
+        assert place.is_relative_to(dict(FOUND)["VOLUME"])

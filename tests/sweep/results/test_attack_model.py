@@ -94,7 +94,6 @@ def test_records_in_both_files_prove_nothing(trained, figures):
     [
         (["nothing"], "expected --members FILE and --non-members FILE for nothing"),
         (["{trial}", "--members", "{members}"], "expected --members FILE and --non-members FILE"),
-        (["{trial}"], "expected --members FILE and --non-members FILE for "),
         (
             ["{place}", "--members", "{members}", "--non-members", "{members}"],
             "to be an exported folder with",

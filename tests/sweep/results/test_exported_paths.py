@@ -58,13 +58,8 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
     by_export = config_to_repeat(folder, replace(best, plan=pathless), exported)
     assert by_export == exported / "config.yaml"
     again = config_to_repeat(folder, best, exported)
-    for config, changes in (
-        (again, {}),
-        (
-            exported / "config.yaml",
-            {f"data.{name}": best.plan.fields["data"][name] for name in ("path", "schema_file")},
-        ),
-    ):
+    given = {f"data.{name}": best.plan.fields["data"][name] for name in ("path", "schema_file")}
+    for config, changes in ((again, {}), (exported / "config.yaml", given)):
         space = spaces.read(str(config), overrides=changes)
         assert [t.id for t in prepare_space(space, settings=settings).plan.to_run] == [best.plan.id]
 

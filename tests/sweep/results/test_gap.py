@@ -10,7 +10,7 @@ from sweep.results.export import export_best
 from sweep.results.gap import Gap, gap, refusal, sentences
 from sweep.tracking.mlflow_store import summary_of
 from tests.refusals import refused
-from tests.sweep.results.test_select import record
+from tests.sweep.results.test_select import record, text
 from tests.sweep.sweeps import space_in
 from tests.sweep.untracked import run_untracked
 
@@ -83,9 +83,6 @@ def test_without_a_private_trial_the_smallest_epsilon_is_named():
 
 
 def test_of_a_figure_where_more_is_better_the_factor_says_how_far():
-    def text(name, **more):
-        return record(name, task="synthesis", engine="sgd", **more)
-
     base = text("open", mauve=0.8, epsilon=float("inf"), baseline=True)
     found = gap([base, text("dp", mauve=0.2, epsilon=8.0)])
     assert found.factor == pytest.approx(4.0)

@@ -23,6 +23,7 @@ from tests.libraries import IGNORED
 from tests.lines import write_lines
 from tests.sweep.results.test_select import record as made
 from tests.sweep.sweeps import make_store, settings_in, shared_figures
+from tests.sweep.tracking.conftest import runs_in
 from trainables import attacks, evidence
 from trainables.attacks import one_run
 from trainables.attacks._estimates import gdp
@@ -93,37 +94,25 @@ def run(folder, **chosen):
     return done.folder
 
 
-def runs_in(folder):
-    """MLflow's runs of trials by trial id."""
-    client = importlib.import_module("mlflow.tracking").MlflowClient
-    client = client(tracking_uri=settings_in(folder).tracking_uri)
-    (experiment,) = client.search_experiments(filter_string="name = 'sweeps'")
-    found = client.search_runs([experiment.experiment_id])
-    return {run.data.tags.get("sweep.trial", ""): run for run in found}
-
-
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory):
     """Pairs, two DP trials whose noise is as it should be, and SGD."""
-    place = tmp_path_factory.mktemp("quiet")
-    return place, run(place, split="paired", epsilon=0.25, seeds=[0, 1])
+    return run(tmp_path_factory.mktemp("quiet"), split="paired", epsilon=0.25, seeds=[0, 1])
 
 
 def test_every_trial_is_attacked_with_all_the_others(quiet):
-    _, folder = quiet
-    for record in folder.records():
+    for record in quiet.records():
         assert record.metrics["mia_num_references"] == 2
         for attack in ("rmia", "lira", "calibrated", "bavaria", "blind", "quantile"):
             low, high = (record.metrics[f"mia_{attack}_auc_{end}"] for end in ("low", "high"))
             assert low <= record.metrics[f"mia_{attack}_auc"] <= high
         assert record.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 3)
-        scores = evidence.read_scores(folder.trial_folder(record.plan.id))
+        scores = evidence.read_scores(quiet.trial_folder(record.plan.id))
         assert {"rmia", "lira", "loss_threshold"} <= set(scores)
 
 
 def test_what_memorises_is_found_and_what_is_noised_is_not(quiet):
-    _, folder = quiet
-    sgd, *dp = folder.records()
+    sgd, *dp = quiet.records()
     assert sgd.metrics["mia_loss_threshold_auc_low"] > 0.85
     assert sgd.metrics["mia_rmia_auc_low"] > 0.7
     assert sgd.metrics["epsilon_lower_bound"] > 0.5
@@ -139,16 +128,15 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(quiet):
 
 
 def test_estimates_are_of_the_attack_that_is_strongest_of_all(quiet):
-    sgd, *_ = quiet[1].records()
+    sgd, *_ = quiet.records()
     best = attacks.strongest(sgd.metrics)
     assert best.attack == "loss_threshold", "of the trial's own panel, not of the pool's"
     assert sgd.metrics["epsilon_estimate_gdp"] == pytest.approx(gdp(best.value, delta=1e-5))
 
 
 def test_the_tracking_store_has_the_strongest_attack_marked(quiet):
-    place, folder = quiet
-    runs = runs_in(place)
-    for record in folder.records():
+    runs = runs_in(settings_in(quiet.path.parents[1]))
+    for record in quiet.records():
         found = runs[record.plan.id].data
         best = attacks.strongest(record.metrics)
         assert found.metrics["mia_auc"] == best.value
@@ -161,20 +149,20 @@ def test_the_tracking_store_has_the_strongest_attack_marked(quiet):
 
 
 def test_computing_panels_again_changes_nothing(quiet):
-    _, folder = quiet
-    before = (folder.path / LOG).read_bytes()
-    leakage.write_panels(folder)
-    assert (folder.path / LOG).read_bytes() == before
+    before = (quiet.path / LOG).read_bytes()
+    leakage.write_panels(quiet)
+    assert (quiet.path / LOG).read_bytes() == before
 
 
 def test_the_table_has_intervals_bounds_and_claims(quiet):
-    table = leakage_table(quiet[1].records())
+    records = quiet.records()
+    table = leakage_table(records)
     heads = [column.head for column in table.columns]
     assert {"strongest", "by", "TPR", "blind", "ΔSER", "ΔMIA"} <= set(heads)
     assert heads[-2:] == ["ε ≥", "claimed"]
-    assert violations(quiet[1].records()) == []
-    claims = [record.metrics.get("epsilon_replace_one") for record in quiet[1].records()]
-    assert [t.claimed for t in gather(quiet[1], epsilon_max=8.0).trials] == claims
+    assert violations(records) == []
+    claims = [record.metrics.get("epsilon_replace_one") for record in records]
+    assert [t.claimed for t in gather(quiet, epsilon_max=8.0).trials] == claims
     assert None not in claims[1:]
 
 
@@ -192,12 +180,14 @@ def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
     )
     (sentence,) = violations(folder.records())
     assert sentence.startswith(f"privacy violation: {dp.plan.id} claims epsilon ")
-    assert runs_in(tmp_path)[dp.plan.id].data.tags["curator_only.violation"] == sentence
+    assert (
+        runs_in(settings_in(tmp_path))[dp.plan.id].data.tags["curator_only.violation"] == sentence
+    )
 
 
 def test_damaged_evidence_is_a_note_and_stops_no_trial(quiet, tmp_path):
     folder = store.SweepFolder(tmp_path / NAME)
-    shutil.copytree(quiet[1].path, folder.path)
+    shutil.copytree(quiet.path, folder.path)
     damaged = (evidence.SCORES, leakage.SIGNALS, evidence.COUNTS)
     for record, name in zip(folder.records(), damaged, strict=True):
         (folder.trial_folder(record.plan.id) / name).write_bytes(b"not an archive")

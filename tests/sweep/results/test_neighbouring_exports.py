@@ -23,6 +23,7 @@ from tests.sweep.neighbours import (
     pairs_home,
 )
 from tests.sweep.sweeps import settings_in
+from tests.sweep.tracking.conftest import runs_in
 from tests.tasks._pairs import SMALL
 from trainables.data.pairs import Pair, PairCorpus
 from trainables.tasks.parsing import train_parser
@@ -93,11 +94,8 @@ def public_metrics(folder, settings):
 
     with equal_weights():
         Tracker(settings).deliver(folder)
-    client = mlflow.MlflowClient(settings.tracking_uri)
-    experiments = [each.experiment_id for each in client.search_experiments()]
-    found = {}
-    for run in client.search_runs(experiments):
-        name = run.data.tags.get("sweep.trial", "")
+    client, found = mlflow.MlflowClient(settings.tracking_uri), {}
+    for name, run in runs_in(settings).items():
         tags = {k: v for k, v in run.data.tags.items() if not k.startswith(_NOT_PUBLIC)}
         hidden = run.data.tags.get("curator_only", "").split(", ")
         figures = {k: v for k, v in run.data.metrics.items() if k not in hidden}

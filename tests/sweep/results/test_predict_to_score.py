@@ -7,6 +7,7 @@ import pytest
 from sweep.results.predict import ExportedModel, Prediction, answers
 from sweep.results.score_files import score_files
 from tests.fixed_keys import fixed_keys
+from tests.lines import write_lines
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
 
@@ -30,17 +31,13 @@ def test_the_corpus_itself_is_a_reference(place, tmp_path, model):
     lines = list(enumerate(reference.read_text().splitlines(), start=1))
     said = [found for _, found in answers(model, [lines], are_objects=True)]
     hypothesis = tmp_path / "said.jsonl"
-    with hypothesis.open("w") as file:
-        for found in said:
-            file.write(json.dumps(found.to_dict()) + "\n")
-    figures = score_files(
-        reference, hypothesis, align="name", match="span", bootstrap_samples=0, seed=0
+    write_lines(hypothesis, [found.to_dict() for found in said])
+    figures, right = (
+        score_files(reference, file, align="name", match="span", bootstrap_samples=0, seed=0)
+        for file in (hypothesis, reference)
     )
     assert figures["num_utterances"] == len(lines)
     assert figures["ser"] < 0.5  # it has learnt some of them
-    right = score_files(
-        reference, reference, align="name", match="span", bootstrap_samples=0, seed=0
-    )
     assert (right["ser"], right["slot_f1"], right["intent_accuracy"]) == (0, 1, 1)
 
 

@@ -1,11 +1,7 @@
 """The table of generated text: finished trials above the ceiling that people reach."""
 
 from sweep.results.tables.trials import COLUMNS, synthesis_table
-from tests.sweep.results.test_select import record
-
-
-def text(name, **metrics):
-    return record(name, task="synthesis", **metrics)
+from tests.sweep.results.test_select import record, text
 
 
 def test_generated_text_stands_above_the_human_ceiling():

@@ -18,7 +18,7 @@ from sweep.tracking.mlflow_store import (
     result_tags,
     summary_of,
 )
-from tests.sweep.results.test_select import record
+from tests.sweep.results.test_select import record, text
 from tests.sweep.store.test_plans import trial
 from trainables.config import parse
 from trainables.figures import registry
@@ -72,17 +72,8 @@ def test_an_inverted_attack_has_no_rate_of_true_positives():
 
 
 def test_a_generated_corpus_has_its_own_figures():
-    config = parse(
-        {
-            "task": "synthesis",
-            "engine": "dp_sgd",
-            "data": {"name": "smcalflow"},
-            "model": {"name": "causal_lm"},
-        }
-    )
     measured = {"mauve": 0.5, "validation_loss": 2.0, "word_type_overlap": 0.7, "epsilon": 1.0}
-    made = record("dp", **measured, num_generated=9.0)
-    made = replace(made, plan=replace(made.plan, origin=config))
+    made = text("dp", **measured, num_generated=9.0)
     assert {"mauve", "best_validation_loss", "word_type_overlap", "epsilon"} <= set(headline(made))
     assert not {"num_generated", "ser", "mia_auc"} & set(headline(made))
 
