@@ -66,8 +66,7 @@ def encoder_in(family):
 
 def read_fields(fields):
     """Those that a model reads beside the others."""
-    own = own_fields({"model": fields})[0]["model"]
-    return own
+    return own_fields({"model": fields})[0]["model"]
 
 
 def built(**fields):
@@ -161,10 +160,8 @@ def sum_by(way, model, batch, number, **changes):
 def assert_sum_is_the_definitions(
     model, batch, *, units=None, weights=None, scale=None, clip=None, within=TOLERANCE
 ):
-    """The clipped sum of a step against one autograd call a unit; the norms.
-
-    By default each record is a unit of weight 1, and about half of the units are clipped.
-    """
+    """The clipped sum of a step against one autograd call a unit; the norms. By default each record
+    is a unit of weight 1, and about half of the units are clipped."""
     number = len(model.losses(batch))
     changes = dict(zip(("unit_of_record", "num_units"), units or (), strict=False))
     changes |= {} if weights is None else {"weight_of_record": weights}

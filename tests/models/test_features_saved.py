@@ -35,8 +35,7 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
 
 
 def test_an_exported_folder_is_enough(tmp_path):
-    """It has all that gives the rows again, public moments too. Rows of a corpus are computed once,
-    by an encoder that then is not even loaded."""
+    """Public moments too. Rows are computed once: an encoder is then not even loaded."""
     family_folders.write(tmp_path / "hub", "roberta")
     config = model_part(name="features", encoder=str(tmp_path / "hub"), prior="none")
     cache = tmp_path / "cache"

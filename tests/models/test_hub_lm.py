@@ -22,26 +22,6 @@ def test_adapters_norms_equal_single_record_passes(prompted):
     assert_sum_is_the_definitions(model, batch, clip=0.1, within=5e-4)
 
 
-def test_adapters_change_nothing_at_first():
-    batch = encode_texts(prompted=True).batch(EVERY)
-    plain, adapted = llama(), llama()
-    adapted.adapt(rank=2, alpha=8.0)
-    torch.testing.assert_close(adapted.losses(batch), plain.losses(batch))
-
-
-def test_a_state_holds_what_is_trained_and_loads():
-    one, other = with_adapters(llama()), llama()
-    other.adapt(rank=2, alpha=8.0)
-    state = one.state_dict()
-    assert len(state) == 28
-    assert all(name.endswith((".up.weight", ".down.weight")) for name in state)
-    other.load_state_dict(state)
-    batch = encode_texts(prompted=True).batch(EVERY)
-    torch.testing.assert_close(other.losses(batch), one.losses(batch))
-    whole = llama().state_dict()
-    assert "inner.lm_head.weight" not in whole  # tied to the embedding, which is there
-
-
 @pytest.mark.parametrize("kind", ["default", "dynamic"])
 def test_positions_that_depend_on_the_longest_record_are_refused(kind):
     model = llama(

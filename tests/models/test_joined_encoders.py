@@ -126,8 +126,7 @@ def test_layers_are_of_each_encoder(roberta):
 
 
 def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path):
-    """One that has learnt from them is refused beside any other; what another has read is unknown,
-    and the card says so beside its digest."""
+    """What one of the hub has read is unknown, and the card says so beside its digest."""
     data = mine(tmp_path, PUBLIC[:400])
     fields = {"engine": "sgd", "training": {"epochs": 1, "expected_batch_size": 20}}
     learnt = having_learnt(tmp_path / "learnt")

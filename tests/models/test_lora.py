@@ -38,9 +38,7 @@ FAMILIES = ("bert", "roberta", "mpnet", "deberta", "deberta-v2", "modernbert", "
 
 
 def of_family(family, **fields):
-    """In float64, its adapters away from their start. In float32 for ModernBERT, whose softmax is
-    float32 of masks that would then be infinite.
-    """
+    """In float64, its adapters away from their start; ModernBERT's masks allow float32 alone."""
     model = built(name="lora", encoder=encoder_in(family)[0], lora_rank=2, **fields)
     model = model if family == "modernbert" else model.double()
     torch.manual_seed(1)
@@ -63,9 +61,7 @@ class Losses(nn.Module):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_clipped_sums_are_those_of_each_record_alone(family):
-    """In float64, by autograd through torch's own operations, a record at a time and never padded:
-    ragged lengths, one record in windows, a bound of half of the median norm.
-    """
+    """By autograd through torch's own operations, a record at a time and never padded."""
     model = of_family(family)
     number = 6
     batch = random_batch(model, number, seed=3, lengths=[3, 1, 7, 12, 2, 90])
@@ -153,6 +149,7 @@ def test_adapters_add_alpha_over_rank_of_their_product(kind, base):
     with refused("lora_rank <= 5, got 6"):
         kind(base(5, 7), rank=6, alpha=3.0)
     made = kind(base(5, 7), rank=2, alpha=3.0)
+    assert not made.up.weight.any(), "nothing at first"
     nn.init.normal_(made.up.weight)
     x, rows = torch.randn(1, 4, 5), Rows(np.arange(4), 4)
     found = made(x[0], rows) if kind is Adapted else made(x)[0]

@@ -1,6 +1,5 @@
 """The vocabulary of the parser: pieces, tokens, copied literals."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,10 +107,3 @@ def test_slots_never_offer_what_does_not_fit():
     }
     assert fitting["name"] == {"x0/-"}
     assert fitting["argument"] - fitting["expression"] == {":k/1"}
-
-
-@pytest.mark.parametrize("literals", ["anon", "copy"])
-def test_every_token_has_an_arity(literals):
-    found = vocabulary(literals)
-    assert len(found.arities) == len(found.tokens)
-    assert min(found.arities) == 0

@@ -57,9 +57,7 @@ class Trained:
 
 
 def features():
-    """Heads over rows of the encoder that ships, which are float32 and computed by a deep model, so
-    right to 1e-4.
-    """
+    """Heads over rows of the encoder that ships, which are float32 of a deep model: to 1e-4."""
     model = build(model_part(name="features", layers=(2,)), schema=SCHEMA, seed=0)
     torch.manual_seed(0)
     for head in (model.intent_head, model.tag_head):

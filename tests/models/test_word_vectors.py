@@ -43,9 +43,7 @@ def test_words_of_a_file_may_hold_spaces(tmp_path):
 
 
 def test_the_vector_of_a_missing_word_depends_on_no_other_word(vectors):
-    """Else one record's words would move the vectors of all others, beyond the clipping bound, and
-    a model would predict otherwise than it was measured.
-    """
+    """Else one record's words would move those of all others, beyond the clipping bound."""
     file = VectorFile(vectors)
     alone = file.look_up(["nowhere"])[1][0]
     for others in (["from"], ["flights", "to"], ["elsewhere", "boston"]):
@@ -88,20 +86,20 @@ def test_frozen_vectors_leave_no_parameters(vectors):
     assert model.losses(random_batch(model, 4, seed=0)).isfinite().all()
 
 
-@pytest.mark.parametrize("lines", [[], ["400000 300"]])
-def test_a_file_without_vectors_is_refused(tmp_path, lines):
-    assert_refused(tmp_path, lines, r"word vectors in words\.txt, got an empty")
-
-
-@pytest.mark.parametrize("line", ["short 1 2", "two 1 2 3lines 4 5 6", "word a b c"])
-def test_a_damaged_file_is_named_by_line(tmp_path, line):
-    assert_refused(tmp_path, [*LINES, line], "line 5: expected a word and as many")
-
-
-def assert_refused(place, lines, problem):
-    (place / "words.txt").write_text("\n".join(lines))
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ([], r"word vectors in words\.txt, got an empty"),
+        (["400000 300"], r"word vectors in words\.txt, got an empty"),
+        ([*LINES, "short 1 2"], "line 5: expected a word and as many"),
+        ([*LINES, "two 1 2 3lines 4 5 6"], "line 5: expected a word and as many"),
+        ([*LINES, "word a b c"], "line 5: expected a word and as many"),
+    ],
+)
+def test_a_damaged_file_is_named_by_line(tmp_path, lines, problem):
+    (tmp_path / "words.txt").write_text("\n".join(lines))
     with refused(problem, InvalidData, hides="short"):
-        VectorFile(str(place / "words.txt")).look_up(["from"])
+        VectorFile(str(tmp_path / "words.txt")).look_up(["from"])
 
 
 def test_a_missing_file_is_refused():

@@ -1,6 +1,5 @@
 """Programs as graphs, and the function types in them, against the published counts."""
 
-from collections import Counter
 from itertools import pairwise
 
 import _real_programs as _real
@@ -13,51 +12,16 @@ from trainables.parse.function_types import function_types, occurrences, predica
 from trainables.parse.graph import graph, is_well_formed, serialize
 from trainables.parse.lispress import LispressError
 
-NEXT_EVENT = "(Yield (Event.start (FindNumNextEvent (^(Event) EmptyStructConstraint) 1L)))"
 LATER = (
     "(let (x0 (Now)) (Yield (FindEventWrapperWithDefaults (EventOnDateBeforeTime"
     " (DateTime.date x0) (^(Event) EmptyStructConstraint) (DateTime.time x0)))))"
 )
 
 
-def heads(program):
-    return Counter(occurrences(program, fn_types="heads"))
-
-
-def types(program):
-    return Counter(occurrences(program)) - heads(program)
-
-
-def test_heads_types_and_literals_of_a_program():
-    assert set(heads(NEXT_EVENT)) == {
-        "Yield",
-        "Event.start",
-        "FindNumNextEvent",
-        "EmptyStructConstraint",
-    }
-    assert types(NEXT_EVENT) == {"Event": 1}
-    assert [node.label for node in graph(NEXT_EVENT).nodes if node.kind == "long"] == ["1L"]
-
-
-def test_a_bound_expression_counts_once():
-    assert heads(LATER) == dict.fromkeys(
-        (
-            "Now",
-            "Yield",
-            "FindEventWrapperWithDefaults",
-            "EventOnDateBeforeTime",
-            "DateTime.date",
-            "EmptyStructConstraint",
-            "DateTime.time",
-        ),
-        1,
-    )
-    assert types(LATER) == {"Event": 1}
-
-
 def test_literals_variables_and_bare_symbols():
     quoted = graph('(MyFunc "a (quoted) \\" b")')
     assert [(node.kind) for node in quoted.nodes] == ["string", "call"]
+    assert [(node.kind) for node in graph("(f 1L 2)").nodes] == ["long", "number", "call"]
     assert function_types("(Yield (> ^Long (size x) 0L))") == {"Yield", ">", "size", "x", "Long"}
     assert function_types("(let (x (f)) (size x))") == {"f", "size"}
     assert function_types("(lambda (^T x0) (f x0 true 1.5))") == {"T", "f"}

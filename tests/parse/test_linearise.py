@@ -46,18 +46,15 @@ def test_tokens_give_the_program_back(program):
     assert state.pending == 0
 
 
-def test_real_programs_are_a_third_as_long():
-    programs = _real.smcalflow_valid()
-    tokens = [linearise(program) for program in programs]
-    for found, program in list(zip(tokens, programs, strict=True))[::5]:
-        assert write(delinearise(found)) == " ".join(program.split())
-    lengths = np.array([len(found) for found in tokens])
-    assert (lengths.mean().round(1), np.median(lengths), lengths.max()) == (10.4, 10, 69)
-
-
-def test_treedst_programs_come_back():
-    for program in _real.treedst():
-        assert write(delinearise(linearise(program))) == " ".join(program.split())
+def test_real_programs_come_back_and_are_a_third_as_long():
+    lengths = []
+    for program in (*_real.smcalflow_valid(), *_real.treedst()):
+        tokens = linearise(program)
+        assert write(delinearise(tokens)) == write(read(program)) == " ".join(program.split())
+        lengths.append(len(tokens))
+    of_smcalflow = np.array(lengths[: len(_real.smcalflow_valid())])
+    found = (of_smcalflow.mean().round(1), np.median(of_smcalflow), of_smcalflow.max())
+    assert found == (10.4, 10, 69)
 
 
 def test_anonymous_programs_keep_their_structure():

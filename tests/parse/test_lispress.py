@@ -3,7 +3,6 @@
 import contextlib
 import time
 
-import _real_programs as _real
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,12 +36,6 @@ def test_any_text_is_read_or_refused(text):
     except LispressError:
         return
     assert read(write(found)) == found
-
-
-@pytest.mark.parametrize("programs", [_real.smcalflow_valid, _real.treedst])
-def test_real_programs_keep_every_character(programs):
-    for program in programs():
-        assert write(read(program)) == " ".join(program.split())
 
 
 @pytest.mark.parametrize(

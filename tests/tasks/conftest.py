@@ -1,6 +1,4 @@
-"""Trials of these tests have fixed keys and quick figures, those of one mechanism share the audit
-of its step, which takes half a second, and those of heads share features.
-"""
+"""Trials have fixed keys and quick figures; they share step audits and features, which are slow."""
 
 import functools
 

@@ -39,26 +39,6 @@ def test_it_has_the_target_s_course_and_no_noise(fields, tmp_path):
     assert found.data.name != target.data.name
 
 
-@pytest.mark.parametrize("name", catalogue.names("models", kind="frames"))
-def test_every_model_has_a_fixed_learning_rate_for_it(name, tmp_path):
-    rates = set()
-    for rate in (1e-4, 1e-2):
-        fields = {"model": {"name": name}, "training": {"learning_rate": rate}}
-        target = parse({"data": _HEALTH, **fields})
-        rates.add(config_for(target, data_dir=tmp_path).training.learning_rate)
-    assert len(rates) == 1
-
-
-def test_a_baseline_with_bounded_gradients_shares_it_with_private_trials(tmp_path):
-    """So a change of the attack's figure from the baseline is none of the attack."""
-    bounded = parse(
-        {"engine": "sgd", "data": _HEALTH, "training": {"gradient_clip_norm": 1.0}},
-    )
-    private = parse({"engine": "edp_sgd", "data": _HEALTH, "privacy": {"noise_multiplier": 0.01}})
-    shadows = [config_for(target, data_dir=tmp_path) for target in (bounded, private)]
-    assert shadows[0] == shadows[1]
-
-
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
     made = {"name": "communication", "num_utterances": 1_000, "max_records": 200}
