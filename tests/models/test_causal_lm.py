@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.models._builds import assert_sum_is_the_definitions, trained
 from tests.models._texts import EVERY, TEXTS, Letters, encode_texts, small_lm, with_adapters
 from tests.refusals import refused
+from trainables.config import model_part
 from trainables.data.texts import EncodedTexts
 from trainables.generation.decoding import draw
 from trainables.layers import tied_table
@@ -88,8 +89,6 @@ def test_it_computes_what_gpt2_computes():
 
 
 def test_width_must_be_a_multiple_of_heads():
-    from trainables.config import model_part
-
     config = model_part(name="causal_lm", hidden_size=20, num_heads=3)
     with refused(r"multiple of model\.num_heads=3, got 20"):
         build(config, vocabulary=40, positions=32, seed=0)

@@ -4,11 +4,9 @@ import pytest
 import torch
 
 from tests.models._builds import SCHEMA, by_record, random_batch
-from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import model_part
 from trainables.guarantee import per_record
-from trainables.models._own import factory
 from trainables.seeding import stream_seed
 
 CODE = """
@@ -34,8 +32,6 @@ class Tagger(nn.Module):
 
 def build(labels):
     return Tagger(labels)
-
-number = 3
 """
 
 
@@ -57,13 +53,6 @@ def of_seed(seed, factory="drawn_tagger:build"):
     config = model_part(name="module", factory=factory, word_buckets=40)
     made = catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed)
     return made.train()
-
-
-@pytest.mark.parametrize("part", ["self.tags(x)", "self.intents(x.mean(1))"])
-def test_neither_score_may_be_drawn_in_eval_mode(part, tmp_path, monkeypatch):
-    drawn = f"{part} + torch.rand(1)"
-    with refused("deterministic in eval mode"):
-        changed(tmp_path, monkeypatch, part, drawn, name=f"random_{len(part)}")
 
 
 def losses(model, *step):
@@ -94,17 +83,6 @@ def test_no_public_seed_decides_a_secret_mask(built):
     assert not torch.equal(losses(built), losses(of_seed(0)))
     built.keep_draws_secret()
     assert not torch.equal(losses(built, 0, 3), losses(built, 0, 3))
-
-
-def test_a_factory_that_is_no_function_is_refused(built):
-    with refused("to name a function, got int"):
-        of_seed(0, "drawn_tagger:number")
-
-
-def test_a_factory_without_a_source_file_is_refused_before_it_is_called(built):
-    """No digest would say which code a sweep has planned with."""
-    with refused(r"of a file that can be imported .* got 'sys:exit'"):
-        factory.load("sys:exit")
 
 
 def test_a_module_that_encodes_words_is_asked(built):

@@ -2,15 +2,11 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
-from tests.models._builds import (
-    PARTLY,
-    assert_sum_is_the_definitions,
-    build_model,
-    random_batch,
-)
+from tests.models._builds import PARTLY, assert_sum_is_the_definitions, build_model, random_batch
 from tests.refusals import refused
-from tests.tasks.test_nlu_trial import config, place, run
+from tests.tasks.test_nlu_trial import BERT, config, place, run
 from trainables.errors import TrialFailed
 from trainables.layers.linear import Linear
 from trainables.layers.tape import Tape
@@ -67,17 +63,8 @@ def test_without_a_choice_all_is_trained():
 
 
 def of_biases(engine, **training):
-    model = {
-        **{"name": "bert", "trained": "biases", "word_buckets": 64, "hidden_size": 12},
-        **{"num_heads": 2, "num_layers": 1, "intermediate_size": 16},
-    }
+    model = {**BERT, "trained": "biases"}
     return config(engine, training={"epochs": 2, **training}, model=model)
-
-
-def weights(folder):
-    from safetensors.torch import load_file
-
-    return load_file(str(folder / "model" / "weights.safetensors"))
 
 
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
@@ -87,7 +74,7 @@ def test_a_trial_moves_what_is_trained_and_nothing_else(engine, place, tmp_path)
     assert result.epochs_done == 2
     assert "trained: heads, biases and norms" in str(result.privacy.provenance)
     begin = prepare(chosen, comm=Alone(), data_dir=place, cache_dir=place / "cache").model
-    moved = weights(tmp_path)
+    moved = load_file(tmp_path / "model" / "weights.safetensors")
     for name, p in begin.named_parameters():
         assert torch.equal(moved[name], p.detach()) != p.requires_grad, name
 

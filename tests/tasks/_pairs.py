@@ -47,11 +47,8 @@ def write_pairs(folder, *, training=120, human=60):
 
 
 def tiny(place, **changes):
-    """A trial of a few thousand parameters; `changes` by dotted path.
-
-    The path to `place` is relative to the data directory: a trial's coins follow from its
-    configuration, and would change with the path of a temporary folder.
-    """
+    """A trial of a few thousand parameters; `changes` by dotted path. `place` is named relative to
+    the data directory, because a trial's coins follow from its configuration."""
     fields = {
         "task": "synthesis",
         "engine": "dp_sgd",

@@ -1,6 +1,4 @@
-"""Whole trials of heads on the encoder that ships; epsilon 0 is a trial of the predictions from
-names, before any private record is read.
-"""
+"""Whole trials of heads on the encoder that ships; at epsilon 0 they predict from names alone."""
 
 import shutil
 from unittest.mock import Mock

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tests.tasks.test_nlu_trial import config, place, run
+from tests.tasks.test_nlu_trial import BERT, config, place, run
 from trainables.config import parse
 from trainables.system import checkpoint
 
@@ -12,11 +12,7 @@ __all__ = ["place"]
 
 
 def base():
-    model = {
-        **{"name": "bert", "word_buckets": 64, "hidden_size": 12, "num_heads": 2},
-        **{"num_layers": 1, "intermediate_size": 16},
-    }
-    fields = config("dp_sgd", model=model).model_dump(mode="json")
+    fields = config("dp_sgd", model=BERT).model_dump(mode="json")
     fields["training"] |= {"steps": 10, "evaluate_every": 4, "num_workers": 1}
     fields["training"].pop("epochs")
     fields["privacy"] |= {"noise_multiplier": 2.0, "reproducible_noise": False}

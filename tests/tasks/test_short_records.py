@@ -69,11 +69,8 @@ def _shares(bound, folder):
 
 @pytest.mark.slow  # six trainings, about half a minute
 def test_a_bound_below_every_norm_draws_short_records_too_often(place):
-    """A record's gradient grows with its length. Where each is scaled to one norm, what a long
-    record says of its first token weighs less than what a short one says.
-
-    One seed alone may end near the true share, so the mean of three is compared.
-    """
+    """Scaled to one norm, what a long record says of its first token weighs less than what a short
+    one says. One seed alone may end near the true share, so the mean of three is compared."""
     bounded, free = (mean(_shares(bound, place.parent)) for bound in (0.01, 30.0))
     assert 0.1 < free < 0.28, (free, SHARE)
     assert bounded > max(0.3, 1.4 * free), (bounded, SHARE)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.refusals import refused
-from trainables.config import SynthesisConfig, data_config, parse
+from trainables.config import SynthesisConfig, data_config, part
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import Pair, PairCorpus
 from trainables.tasks._synthesis_checks import require_data
@@ -23,8 +23,6 @@ def test_the_number_of_private_records_is_not_said(public):
 
 def test_one_generated_text_cannot_be_measured():
     """Refused before the trial spends anything."""
-    fields = {"task": "synthesis", "engine": "dp_sgd", "model": {"name": "causal_lm"}}
-    fields |= {"data": {"name": "smcalflow"}}
     with refused(r"num_generated: input should be .* equal to 2, got 1"):
-        parse({**fields, "synthesis": {"num_generated": 1}})
-    assert parse({**fields, "synthesis": {"num_generated": 2}}).synthesis.num_generated == 2
+        part("synthesis", {"num_generated": 1})
+    assert part("synthesis", {"num_generated": 2}).num_generated == 2

@@ -15,6 +15,7 @@ from trainables.data.pair_split import couples, num_private_records, split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import TrialFailed
 from trainables.figures import registry
+from trainables.release_audit import audit_release
 
 METHODS = {
     "one stage": {"engine": "sgd"},
@@ -208,9 +209,6 @@ def test_noise_streams_of_the_stages_differ(place, tmp_path):
     assert abs(float(correlation)) < 4 / math.sqrt(released[0].numel())
 
 
-# ----- refusals: each one clear line
-
-
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
@@ -255,22 +253,11 @@ def test_an_empty_private_set(tmp_path):
             {"privacy.noise_decay": {"kind": "linear", "tau": 0.1}},
             "expected privacy.noise_decay.kind none with task=synthesis",
         ),
-        (
-            {"synthesis.method": "two_stage", "synthesis.parse_epochs": 2},
-            r"got T1=2 and T2=0",
-        ),
-        (
-            {"synthesis.method": "two_stage", "synthesis.parse_epochs": 0},
-            r"got T1=0 and T2=2",
-        ),
     ],
 )
 def test_configs_that_are_none(changes, match, tmp_path):
     with refused(match):
         tiny(tmp_path, **changes)
-
-
-# ----- the split
 
 
 def test_the_split_is_disjoint_and_removes_what_is_named(tmp_path):
@@ -298,8 +285,6 @@ def test_a_count_of_private_records_is_reported(place, tmp_path):
 
 
 def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
-    from trainables.release_audit import audit_release
-
     place = write_pairs(tmp_path)
     rows = [
         {**row, "utterance": f"{row['utterance']} number {number}"}
