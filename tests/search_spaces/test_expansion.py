@@ -163,6 +163,14 @@ def test_a_grid_axis_is_crossed_with_every_draw():
     assert len({p.values[LR] for p in found.points}) == 5
 
 
+def test_a_private_selection_crosses_its_lists_at_the_middle_of_its_ranges():
+    found = expansion(
+        axes={"privacy.noise_multiplier": [1.0, 2.0], LR: {"range": {"low": 1, "high": 3}}},
+        search={"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 3}},
+    )
+    assert [point.values[LR] for point in found.points] == [2.0] * 2
+
+
 @pytest.mark.parametrize("strategy", ["random", "quasi_random"])
 def test_draws_cover_the_space_evenly(strategy):
     """Each coordinate is uniform: its mean is within 4 standard errors of 1/2 (false alarm 1e-4),

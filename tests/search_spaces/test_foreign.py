@@ -4,7 +4,6 @@ import pytest
 
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
-from search_spaces.files import shipped_spaces
 
 
 def expansion(**fields):
@@ -54,13 +53,6 @@ def test_a_section_that_is_set_as_a_whole_may_have_what_is_not_read():
     for where in ({"override": {"training": whole}}, {"axes": {"training": [whole]}}):
         [point] = expansion(base=base, **where).points
         assert point.config is not None
-
-
-def test_every_shipped_space_uses_all_that_it_sets():
-    for name in shipped_spaces():
-        space = spaces.read(name)
-        for each in (space, spaces.with_fallback(space)):
-            assert expand(each).points or each.search.is_adaptive  # which chooses its own
 
 
 def test_noise_is_dropped_where_a_variant_has_none():

@@ -35,7 +35,8 @@ def test_a_space_survives_being_written_and_read():
 def test_every_shipped_space_names_its_source_and_has_only_points_that_are_configs(name):
     space = read(name)
     assert space.source
-    assert [point.reason for point in expand(space).points if point.config is None] == []
+    for each in (space, spaces.with_fallback(space)):
+        assert [point.reason for point in expand(each).points if point.config is None] == []
 
 
 def test_a_bare_config_is_a_space_of_one_point(tmp_path):

@@ -82,18 +82,6 @@ def test_infinity_is_text_and_has_reasons(line, options, reason):
     assert reason in found["unaccounted"][0]
 
 
-def test_a_config_file_is_read_and_options_override_it(tmp_path, line):
-    path = tmp_path / "trial.yaml"
-    path.write_text(
-        "engine: dp_sgd\ndata: {num_records: 2560}\n"
-        "privacy: {noise_multiplier: 1.0, delta: 5e-4}\ntraining: {epochs: 30}\n"
-    )
-    assert line.facts("epsilon", str(path))["epsilon"] == pytest.approx(4.1205, abs=2e-4)
-    louder = line.facts("epsilon", str(path), "--noise-multiplier", "2")
-    assert louder["noise_multiplier"] == 2.0
-    assert louder["epsilon"] < 4
-
-
 @pytest.mark.parametrize("declared", ["", ", num_records: 20, schema_file: schema.json"])
 def test_what_would_be_counted_on_private_records_has_no_figure(line, place, declared):
     """As the trial itself would have none."""

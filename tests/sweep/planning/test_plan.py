@@ -123,12 +123,6 @@ def test_a_dependent_constraint_is_not_evaluated_alone(settings):
         plan_of(settings, constraints=guarded[1:])
 
 
-def test_trials_that_differ_by_their_seed_are_one_group(settings):
-    trials = plan_of(settings, axes={Z0: [0.5, 1.0]}, repeats=2).trials
-    assert trials[0].group == trials[1].group != trials[2].group
-    assert len({trial.id for trial in trials}) == 4
-
-
 def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
     trial = plans.PlannedTrial(
         id="ab",

@@ -84,13 +84,6 @@ def test_what_is_admitted_stays_within_the_total_and_what_is_refused_would_excee
         assert f"exceeds budget.total={total:g}" in str(trial.reason)
 
 
-def test_a_later_cheaper_trial_may_still_fit(plan, space, account):
-    """Noise 2 is refused, and noise 6 after it is not."""
-    one = {t.values.get(Z): cost(replace(plan, trials=(t,)), account) for t in plan.trials}
-    found = within_total(plan, with_total(space, 1.4 * one[4.0]), account=account)
-    assert [t.values.get(Z) for t in found.to_run] == [None, 4.0, 6.0]
-
-
 def test_the_reason_counts_the_trials_that_were_admitted_before(plan, space, account):
     cheapest = min(cost(replace(plan, trials=(t,)), account) for t in plan.trials[1:])
     alone = within_total(plan, with_total(space, 0.9 * cheapest), account=account)
