@@ -71,6 +71,17 @@ def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow():
     )
 
 
+def test_a_space_that_was_planned_is_planned_without_slow_imports(place):
+    """What takes a second to import is not imported when every figure is known."""
+    base = {"engine": "dp_sgd", "evaluation": {"attacks": ["loss_threshold"]}}
+    axes = {"privacy.noise_multiplier": [{"target_epsilon": 8}]}
+    space = place / "planned.yaml"
+    space.write_text(yaml.safe_dump({"base": base, "axes": axes}))
+    first, again = (modules_after("plan", str(space), "--json") for _ in range(2))
+    assert "dp_accounting" in first
+    assert again.isdisjoint({"dp_accounting", "scipy", "torch", "ray", "mlflow"})
+
+
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [(["--help"], 4), pytest.param(["plan", "paper_linear", "--json"], 24, marks=pytest.mark.slow)],

@@ -1,12 +1,9 @@
 """Cached privacy figures: equal to computed ones, never those of another trial."""
 
 import math
-import subprocess
-import sys
 from dataclasses import fields, make_dataclass, replace
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -223,41 +220,6 @@ def test_an_edited_accountant_is_run_again(monkeypatch):
     assert len(keys) == 7
     figure_cache._text_of.cache_clear()
     figure_cache._versions.cache_clear()
-
-
-def test_a_space_that_was_planned_is_planned_without_slow_imports(tmp_path):
-    """What takes a second to import is not imported when every figure is known."""
-    space = tmp_path / "space.yaml"
-    space.write_text(
-        "base:\n"
-        "  engine: dp_sgd\n"
-        "  training: {num_workers: 1, expected_batch_size: 64, epochs: 2}\n"
-        "  evaluation: {attacks: [loss_threshold]}\n"
-        "axes:\n"
-        "  privacy.noise_multiplier: [{target_epsilon: 8}]\n"
-    )
-    code = (
-        "import sys\n"
-        "from sweep.planning.prepare import prepare_space, read\n"
-        "from sweep.settings import from_environment\n"
-        "settings = from_environment()\n"
-        f"space = read({str(space)!r}, settings=settings)\n"
-        "done = prepare_space(space, settings=settings)\n"
-        "assert len(done.plan.to_run) == 1\n"
-        "print(*{name.split('.')[0] for name in sys.modules})\n"
-    )
-    for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={"SWEEP_HOME": str(tmp_path / "sweeps"), "PATH": "", "OMP_NUM_THREADS": "1"},
-            cwd=Path(__file__).parents[3],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-    slow = {"dp_accounting", "scipy", "torch", "ray", "mlflow"}
-    assert slow.isdisjoint(done.stdout.split())
 
 
 def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path):
