@@ -153,10 +153,7 @@ def test_a_small_space_is_exhausted_and_never_drawn_twice():
 
 def test_a_grid_axis_is_crossed_with_every_draw():
     found = expansion(
-        axes={
-            LR: {"range": {"low": 0.1, "high": 1}},
-            "privacy.max_grad_norm": {"grid": [1, 2]},
-        },
+        axes={LR: {"range": {"low": 0.1, "high": 1}}, "privacy.max_grad_norm": {"grid": [1, 2]}},
         search={"strategy": "random", "num_samples": 5},
     )
     assert len(found.points) == 10

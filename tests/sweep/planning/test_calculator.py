@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.planning.calculator import (
-    change,
-    differences,
-    fields_of,
-    mechanism_of,
-    report,
-)
+from sweep.planning.calculator import change, differences, fields_of, mechanism_of, report
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
 from trainables import accountants

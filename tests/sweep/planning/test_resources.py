@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from search_spaces.parts import Resources
 from sweep.planning import resources
 from sweep.planning.prepare import prepare_space
-from sweep.planning.resources import (
-    Machine,
-    choose_slots,
-    fit_into_memory,
-    machine_cpus,
-    sentence,
-)
+from sweep.planning.resources import Machine, choose_slots, fit_into_memory, machine_cpus, sentence
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
 
