@@ -25,8 +25,7 @@ from trainables.layers.linear import Linear, LinearEntry
 from trainables.layers.lstm import BiLstm, LstmEntry
 from trainables.layers.packing import Rows, time_major
 from trainables.layers.rounding import Size, upper_bound
-from trainables.layers.tied import TiedEntry, combine
-from trainables.layers.tied_table import TiedTableEntry
+from trainables.layers.tied_table import TiedEntry, TiedTableEntry, combine
 from trainables.layers.units import Units
 
 TOLERANCE = 1e-4

@@ -15,7 +15,7 @@ from trainables.data.texts import EncodedTexts
 from trainables.generation.decoding import draw
 from trainables.layers import tied_table
 from trainables.layers.bookkeeping import gradient
-from trainables.layers.tied import TiedEntry
+from trainables.layers.tied_table import TiedEntry
 from trainables.models._gpt2 import causal_lm
 from trainables.models._tokenizers import load_bpe, train_bpe
 from trainables.models.causal_lm import build

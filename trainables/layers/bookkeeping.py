@@ -25,7 +25,7 @@ from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
 from trainables.layers.tape import Entry, Tape, Views, recording
-from trainables.layers.tied import combine
+from trainables.layers.tied_table import combine
 from trainables.layers.units import Units
 
 TAPED = (Linear, FactoredLinear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)

@@ -1,4 +1,5 @@
-"""Entries of shared parameters, and of an embedding table whose transpose is also the output map.
+"""Entries of shared parameters, whose gradients add up before any norm is taken, and of an
+embedding table whose transpose is also the output map.
 
 The table's gradient by one unit is sum_t e_t g_t^T (rows looked up) + sum_s h_s x_s^T (output
 rows), with e_t the indicator of the id at t. The squared norm is that of both parts plus twice
@@ -99,6 +100,20 @@ class TiedTableEntry(TiedEntry):
             products = dots.mul_(scores).masked_fill_(~real, 0.0)
             out[part] = products.sum((1, 2), dtype=torch.float64)
         return out
+
+
+def combine(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries that share parameters (also through a third) become one; the others stay."""
+    found: list[list[Entry]] = []
+    for entry in entries:
+        touched = [
+            group
+            for group in found
+            if any(p is q for other in group for q in other.parameters for p in entry.parameters)
+        ]
+        found = [group for group in found if all(group is not other for other in touched)]
+        found.append([*(old for group in touched for old in group), entry])
+    return [group[0] if len(group) == 1 else of_pair(group) or TiedEntry(group) for group in found]
 
 
 def of_pair(entries: Sequence[Entry]) -> Entry | None:
