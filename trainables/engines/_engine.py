@@ -38,7 +38,6 @@ class Loader(Protocol):
 
     def batch(self, ids: Ids) -> Any:
         """The batch of these records in this order, as the model's `losses` takes it."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ With one record a unit this is DP-SGD (Abadi et al. 2016), with a worker's batch
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -42,7 +43,6 @@ class PrivateEngine(Engine):
         self._key = setup.key
         self._stream = ("noise", setup.trial_id, setup.attempt)
         self._secure = setup.secure_noise
-        self._scratch: FlatGradient | None = None
         names = ("clipping check", setup.trial_id, setup.attempt, setup.comm.rank)
         # The step is compared in float32, which takes twice the memory of bfloat16.
         first = min(self._physical or mechanism.num_records, MOST_AT_FIRST)
@@ -173,7 +173,7 @@ class PrivateEngine(Engine):
                 found, losses = self._add_units(draw, part, weights)
                 norms.append(found)
             else:
-                gradient = self._flat if lone else self._second_buffer()
+                gradient = self._flat if lone else self._second_buffer
                 losses = self._add_piece(draw, part, weights, gradient)
                 if part.ends:
                     norms.append(self._hook.clip_(gradient).reshape(1))
@@ -200,10 +200,9 @@ class PrivateEngine(Engine):
             group_scale=self.group_scale,
         )
 
+    @functools.cached_property
     def _second_buffer(self) -> FlatGradient:
-        if self._scratch is None:
-            self._scratch = FlatGradient(self.layout)
-        return self._scratch
+        return FlatGradient(self.layout)
 
     def _add_noise(self, epoch: int, index: int) -> None:
         """Add the noise of this process' logical workers: one draw of their summed variance."""

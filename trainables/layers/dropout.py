@@ -95,11 +95,10 @@ class Masks:
     def _factors_by(self, compiled: _Compiled, columns: Tensor, width: int) -> Tensor:
         rows = self.rows.contiguous()
         out = torch.empty(len(rows), len(columns), width)
-        places = (rows.data_ptr(), columns.data_ptr(), out.data_ptr())
-        lowest = self.dropped - _LEVELS // 2
         compiled(
-            places[0], len(rows), places[1], len(columns), width, lowest, self.scale, places[2]
-        )
+            rows.data_ptr(), len(rows), columns.data_ptr(), len(columns),
+            width, self.dropped - _LEVELS // 2, self.scale, out.data_ptr(),
+        )  # fmt: skip
         return out
 
     def _column_hashes(self, columns: Tensor, site: int) -> Tensor:

@@ -30,26 +30,21 @@ class Entry(Protocol):
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """The trainable parameters whose gradient this entry determines."""
-        ...
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """float64[U]: sum over the parameters of weights[p] * |gradient of p by unit|^2.
 
         An upper bound for the float32 result of `add_gradient` with factor 1 (see `rounding`).
         """
-        ...
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
         """Sum over a unit's rows of the norm of each row's gradient, in the same scale."""
-        ...
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Add sum over units of factors[u] * gradient into `views`; None: factor 1 for all."""
-        ...
 
     def without(self, units: Units, dropped: Tensor) -> Entry:
         """The same with zero rows for the units that are True in `dropped` [U]."""
-        ...
 
 
 @dataclass(eq=False)

@@ -45,11 +45,9 @@ class Pairs(Protocol):
 
         The rows are regrouped by `order` (None: unchanged), then `taken`; `weight` is per row.
         """
-        ...
 
     def without(self, dropped: Tensor) -> Pairs:
         """The same with finite rows where `dropped` [T - B] is True."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
