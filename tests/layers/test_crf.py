@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from trainables.layers.crf import layer as crf_layer
 from trainables.layers.crf import statistics as crf_statistics
@@ -23,23 +24,11 @@ def random_crf(num_tags, *, scale=1.0):
     return crf
 
 
-def pad(packed, lengths):
-    return torch.nn.utils.rnn.pad_sequence(packed.split(lengths.tolist()), batch_first=True)
-
-
 def packed_batch(num_tags, lengths, *, scale=2.0):
     torch.manual_seed(1)
-    sizes = torch.tensor(lengths)
-    emissions = scale * torch.randn(int(sizes.sum()), num_tags)
-    tags = torch.randint(num_tags, (int(sizes.sum()),))
-    return sizes, time_major(sizes), emissions, tags
-
-
-def decode(crf, packed, lengths):
-    """The paths of the method that `pytorch-crf` gives the layer."""
-    mask = pad(torch.ones(len(packed)), lengths).bool()
-    found = crf.decode(pad(packed, lengths).transpose(0, 1), mask.t())
-    return found
+    emissions = scale * torch.randn(sum(lengths), num_tags)
+    tags = torch.randint(num_tags, (sum(lengths),))
+    return time_major(torch.tensor(lengths)), emissions, tags
 
 
 LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
@@ -47,7 +36,7 @@ LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
 
 def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(monkeypatch):
     """Of which two are held at once: five of equal length behind a longer one."""
-    _, layout, emissions, tags = packed_batch(6, [5, *[4] * 5])
+    layout, emissions, tags = packed_batch(6, [5, *[4] * 5])
     crf = random_crf(6)
     tape = Tape()
     with recording(tape):
@@ -68,7 +57,7 @@ def test_loss_and_every_gradient_equal_pytorch_crf(lengths, scale):
     """The likelihood that the layer overrides, of the same layer, in float64; scores below and
     beyond the range of exponential space.
     """
-    _, layout, emissions, tags = packed_batch(6, lengths, scale=2 * scale)
+    layout, emissions, tags = packed_batch(6, lengths, scale=2 * scale)
     weights = torch.rand(len(lengths), dtype=torch.float64)
     found = []
     for kind, way in ((torch.float32, nullcontext), (torch.float64, plain)):
@@ -86,11 +75,14 @@ def test_loss_and_every_gradient_equal_pytorch_crf(lengths, scale):
 
 
 def assert_best_paths(num_tags, lengths, *, spread=1.0):
-    sizes, layout, emissions, _ = packed_batch(num_tags, lengths)
+    """Against the method that `pytorch-crf` gives the layer."""
+    layout, emissions, _ = packed_batch(num_tags, lengths)
     emissions = emissions * spread
     crf = random_crf(num_tags)
     tags, scores = crf.best_paths(emissions[layout.source], layout)
-    expected = decode(crf, emissions, sizes)
+    padded = pad_sequence(emissions.split(lengths))
+    there = pad_sequence([torch.ones(length, dtype=torch.bool) for length in lengths])
+    expected = crf.decode(padded, there)
     assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
     return crf, emissions, layout, tags, scores
 
@@ -136,7 +128,7 @@ def test_known_values(largest, monkeypatch):
 
 def test_a_broken_record_does_not_touch_the_others():
     crf = random_crf(3)
-    _, layout, emissions, _ = packed_batch(3, [4, 2, 3])
+    layout, emissions, _ = packed_batch(3, [4, 2, 3])
     whole = forward_backward(emissions[layout.source], crf.scores, layout)
     emissions[4] = torch.nan  # the second record
     found = forward_backward(emissions[layout.source], crf.scores, layout)
@@ -166,7 +158,7 @@ def in_logs(emissions, scores, layout):
 def test_forbidden_transitions_stay_exact_at_any_scale(scale, never):
     """Small emissions are answered in exponential space, large ones must not be."""
     crf = bio_crf(5, never=never)
-    _, layout, emissions, _ = packed_batch(11, [9, 4, 1, 6], scale=scale)
+    layout, emissions, _ = packed_batch(11, [9, 4, 1, 6], scale=scale)
     rows = emissions[layout.source]
     found, truth = (f(rows, crf.scores, layout) for f in (forward_backward, in_logs))
     torch.testing.assert_close(
@@ -193,5 +185,5 @@ def test_the_only_way_on_is_found_where_float32_had_lost_it():
 
 def test_the_bio_rules_are_answered_in_exponential_space(monkeypatch):
     monkeypatch.delattr(crf_statistics, "_logarithmic")
-    _, layout, emissions, _ = packed_batch(11, [9, 4, 1, 6])
+    layout, emissions, _ = packed_batch(11, [9, 4, 1, 6])
     forward_backward(emissions[layout.source], bio_crf(5, never=-1e4).scores, layout)

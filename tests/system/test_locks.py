@@ -3,8 +3,8 @@
 import multiprocessing
 import os
 import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -37,6 +37,12 @@ def test_one_process_holds_it_until_it_dies(tmp_path):
         assert is_held(path), "this process's own hold is one"
 
 
+def by_four(work):
+    """What `work` returns on each of four threads."""
+    with ThreadPoolExecutor(4) as pool:
+        return [each.result() for each in [pool.submit(work) for _ in range(4)]]
+
+
 def test_threads_exclude_each_other(tmp_path):
     inside, most = [0], [0]
 
@@ -48,11 +54,7 @@ def test_threads_exclude_each_other(tmp_path):
                 time.sleep(0.0005)
                 inside[0] -= 1
 
-    threads = [threading.Thread(target=enter) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    by_four(enter)
     assert most == [1]
 
 
@@ -60,16 +62,7 @@ def test_many_may_look_at_once(tmp_path):
     """A look holds the lock for an instant: another look does not take it for a holder."""
     path = tmp_path / "a.lock"
     path.touch(mode=0o600)
-    seen = []
-    threads = [
-        threading.Thread(target=lambda: seen.extend(is_held(path) for _ in range(30)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [False] * 120
+    assert by_four(lambda: [is_held(path) for _ in range(30)]) == [[False] * 30] * 4
 
 
 def test_a_process_that_was_stopped_while_it_looked_looks_again(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Self-attention of packed rows (Vaswani et al. 2017); no parameters, so nothing for the tape.
 
-Records are taken in groups of equal length, so no score is computed for padding. In causal
-attention (Radford et al. 2019) a row attends to the rows of its record up to itself.
+Records are taken in groups of equal length, so no score is computed for padding.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def attention(
     """Rows [n, 3 * width] of queries, keys and values -> [n, width], within each record, in float32
     where products are rounded.
 
-    `causal`: a row attends to the rows of its record up to itself. `masks`: dropout on the
+    `causal`: a row attends to the rows of its record up to itself (Radford et al. 2019). `masks`: dropout on the
     attention weights, at the place `site` of the model.
     """
     if qkv.dtype == torch.bfloat16:
