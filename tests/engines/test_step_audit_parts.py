@@ -192,10 +192,12 @@ def test_what_noise_a_trial_asks_for_reaches_the_draw(secure, monkeypatch):
 
 
 def test_the_audit_runs_every_kind_of_step():
-    engines = {name: catalogue.entry("engines", name) for name in ("dp_sgd", "edp_sgd", "sgd")}
     found = {
-        name: [" ".join(map(str, fields.values())) for fields in entry.AUDITED]
-        for name, entry in engines.items()
+        name: [
+            " ".join(map(str, fields.values()))
+            for fields in catalogue.entry("engines", name).AUDITED
+        ]
+        for name in ("dp_sgd", "edp_sgd", "sgd")
     }
     assert found == {
         "sgd": [],
@@ -204,10 +206,4 @@ def test_the_audit_runs_every_kind_of_step():
             *("paper 8", "paper first_step_noised 8", "central 8", "central first_step_noised 8"),
             *("central poisson 8", "central poisson 1 8"),
         ],
-    }
-    tasks = {name: entry.TASKS for name, entry in engines.items()}
-    assert tasks == {
-        "sgd": ("nlu", "synthesis"),
-        "dp_sgd": ("nlu", "synthesis"),
-        "edp_sgd": ("nlu",),
     }

@@ -26,8 +26,8 @@ def attention(
     """Rows [n, 3 * width] of queries, keys and values -> [n, width], within each record, in float32
     where products are rounded.
 
-    `causal`: a row attends to the rows of its record up to itself (Radford et al. 2019). `masks`: dropout on the
-    attention weights, at the place `site` of the model.
+    `causal`: a row attends to the rows of its record up to itself (Radford et al. 2019).
+    `masks`: dropout on the attention weights, at the place `site` of the model.
     """
     if qkv.dtype == torch.bfloat16:
         qkv = qkv.float()
