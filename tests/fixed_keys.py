@@ -13,11 +13,9 @@ from trainables.tasks import _frame
 
 @contextmanager
 def fixed_keys():
-    """Attempts of trials in this process get the keys of one fixed sequence, no two alike.
-
-    The system's own keys would give other noise and other batches on each run, and a test of a
-    trial's figures would fail now and then. Dry runs take none of them: a process has one dry run
-    of trials that are alike, so a trial's key would depend on the tests before it.
+    """Attempts of trials in this process get the keys of one fixed sequence, no two alike, so that
+    a test of their figures does not fail now and then. Dry runs take none of them: a trial's key
+    would depend on the tests before it, because trials that are alike have one dry run.
     """
     numbers, own_key, dry_run = itertools.count(), _frame.new_key, rehearsal._try
 

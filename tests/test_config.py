@@ -24,25 +24,14 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        (
-            {"model": {"name": "clc", "num_heads": 4}},
-            "unknown field model.num_heads for model clc: did you mean num_layers?",
-        ),
-        ({"model": {"name": "bert", "char_dim": 4}}, "unknown field model.char_dim for model bert"),
-        (
-            {"data": {"name": "atis", "num_utterances": 2_000}},
-            "unknown field data.num_utterances for data atis",
-        ),
         ({"data": {"name": "health", "pth": "x"}}, "unknown field data.pth for data health"),
         (
             {"training": {"epoch": 3}},
             "unknown field training.epoch for training with steps: did you mean epochs?",
         ),
         ({"trainings": {}}, "unknown field trainings: did you mean training?"),
-        ({"model": {"name": "features", "layers": [1, "2"]}}, "model.layers.1: expected a whole"),
         ({"model": {"name": "features", "layers": 3}}, "model.layers: expected a list, got 3"),
         ({"privacy": {"noise_decay": "linear"}}, "privacy.noise_decay: expected a mapping"),
-        ({"model": {"name": "brt"}}, "expected model.name to be one of bert, causal_lm, clc, "),
         ({"model": "clc"}, "model: expected a mapping, got 'clc'"),
         (
             {"model": {"name": "bert", "encoder": "minilm", "hidden_size": 24}},
@@ -79,10 +68,6 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
         (
             {"privacy": {"engine": "sgd"}},
             "expected no privacy.engine, which follows from other fields",
-        ),
-        (
-            {"engine": "sgd", "privacy": {"noise_multiplier": 2.0}},
-            "unknown field privacy.noise_multiplier for engine sgd",
         ),
         (
             {"engine": "sgd", "privacy": {"samplin": "poisson"}},
@@ -166,21 +151,26 @@ RELEASES = st.one_of(
     some({"engine": "sgd"}, privacy=some(**_DRAWN)),
     *(some({"engine": name}, privacy=some(**_DRAWN, **_NOISE)) for name in ("edp_sgd", "dp_sgd")),
 )
-METHODS = st.one_of(
-    st.just({"method": "one_stage"}),
-    st.just({}),
-    *(
+METHODS = some(
+    {"task": "synthesis", "engine": "dp_sgd", **_TEXT},
+    synthesis=st.one_of(
+        st.just({"method": "one_stage"}),
+        st.just({}),
+        *(
+            some(
+                {"method": "two_stage", "parse_epochs": n},
+                parser_epochs=[64, 2],
+                shuffle_pairs=EITHER,
+            )
+            for n in (2, 3)
+        ),
         some(
-            {"method": "two_stage", "parse_epochs": n}, parser_epochs=[64, 2], shuffle_pairs=EITHER
-        )
-        for n in (2, 3)
-    ),
-    some(
-        {"method": "one_and_a_half_stage"},
-        prompt=["domain", "function_types"],
-        histogram=["dp", "public"],
-        histogram_noise_multiplier=[20.0, 5.0],
-        parser_epochs=[64, 2],
+            {"method": "one_and_a_half_stage"},
+            prompt=["domain", "function_types"],
+            histogram=["dp", "public"],
+            histogram_noise_multiplier=[20.0, 5.0],
+            parser_epochs=[64, 2],
+        ),
     ),
 )
 
@@ -202,9 +192,9 @@ def law_of(config):
 
 
 @settings(max_examples=300, deadline=None)
-@given(first=CONFIGS, second=CONFIGS)
-def test_ids_are_equal_exactly_where_what_is_read_is(first, second):
-    left, right = read(first), read(second)
+@given(pair=st.one_of(st.tuples(CONFIGS, CONFIGS), st.tuples(METHODS, METHODS)))
+def test_ids_are_equal_exactly_where_what_is_read_is(pair):
+    left, right = map(read, pair)
     assert (left.id == right.id) == (law_of(left) == law_of(right))
 
 
@@ -218,29 +208,7 @@ def test_what_is_released_has_one_id(first, second):
 
 
 @settings(max_examples=200, deadline=None)
-@given(first=METHODS, second=METHODS)
-def test_a_method_s_unread_fields_are_no_part_of_the_id(first, second):
-    configs = [
-        read({"task": "synthesis", "engine": "dp_sgd", **_TEXT, "synthesis": fields})
-        for fields in (first, second)
-    ]
-    laws = []
-    for fields in (first, second):
-        law = {"method": "one_stage", "parser_epochs": 64, "shuffle_pairs": False, **fields}
-        if law["method"] == "one_stage":
-            law = {"method": "one_stage"}
-        if law["method"] == "one_and_a_half_stage":
-            law = {"prompt": "domain", "histogram": "dp", "histogram_noise_multiplier": 20.0, **law}
-            if law["prompt"] == "domain":
-                del law["parser_epochs"]
-            if law["histogram"] == "public":
-                del law["histogram_noise_multiplier"]
-        laws.append(law)
-    assert (configs[0].id == configs[1].id) == (laws[0] == laws[1])
-
-
-@settings(max_examples=200, deadline=None)
-@given(fields=st.one_of(CONFIGS, RELEASES))
+@given(fields=st.one_of(CONFIGS, RELEASES, METHODS))
 def test_a_dump_is_read_back_to_the_same_trial(fields):
     config = read(fields)
     again = parse(json.loads(json.dumps(config.model_dump(mode="json"))))

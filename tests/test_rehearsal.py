@@ -4,7 +4,6 @@ from typing import get_args
 
 import annotated_types
 import pytest
-import yaml
 
 from search_spaces import space as spaces
 from sweep.planning.accounting import Accounting
@@ -102,11 +101,7 @@ def test_what_a_dry_run_refuses_leaves_no_sweep_and_no_charge(here, broken):
         "engine": "dp_sgd",
         "training": {"epochs": 1},
     }
-    space = spaces.parse(
-        yaml.safe_load(
-            yaml.safe_dump({"name": "own", "base": base, "resources": {"executor": "local"}})
-        )
-    )
+    space = spaces.parse({"name": "own", "base": base, "resources": {"executor": "local"}})
     settings = settings_in(here)
     with refused(r"name=module to take a step .* KeyError: 'gone'"):
         runner.start(prepare_space(space, settings=settings), settings)

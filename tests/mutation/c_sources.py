@@ -1,7 +1,5 @@
-"""Faults in C sources, by their text: numbers, operators and whole statements.
-
-A C source is compared with its Python form before it is used, so most faults lead to the Python
-form; the tests must notice that the compiled one is gone, or that its results are wrong.
+"""Faults in C sources, by their text. Most lead to the Python form, with which a source is compared
+before its use: tests must notice that the compiled one is gone, or that its results are wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Putting a mutant into a process: into the functions that live there, or under the import.
-
-Both change this process alone, which is a fork that ends with the mutant.
-"""
+"""Putting a mutant into a forked process: into its living functions, or under the import."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""A hundred fixed mutants, each against the one test that detects it.
-
-`fixed.json` is chosen from what a run killed, spread over the sources; more than a hundred, so that
-some may go when their line or their test is written anew.
+"""A hundred fixed mutants, each against the one test that detects it: what a run killed, spread
+over the sources; some more, because a line or a test may be written anew.
 """
 
 from __future__ import annotations

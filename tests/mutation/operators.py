@@ -1,9 +1,7 @@
 """The faults: every place of a Python source where one can be put, and what stands there then.
 
-`KINDS` are those that a wrong guarantee is made of; the others are slips of a single token.
-
-Left alone are annotations, docstrings, decorators, the text of errors and `__repr__`: no result
-depends on them.
+`KINDS` are those that a wrong guarantee is made of; the others are slips of a single token. What no
+result depends on is left alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Which test runs which line: found once, kept in `.mutants/`, and used to choose the tests.
-
-A row holds for the text of the test's file and of the sources that it reached. After a change its
-lines are no longer believed, and the test counts for every line of those sources.
+"""Which test runs which line: found once, kept in `.mutants/`. A row holds for the text of a test's
+file and of the sources that it reached; after a change the test counts for every line of those.
 """
 
 from __future__ import annotations
@@ -43,11 +41,8 @@ class Reach:
 
 
 def watch(tests=(), *, only_new=False, cases=1_000_000):
-    """Run every test, or those of some files and folders, once, each in a process of its own, and
-    write what it reached.
-
-    What was found for the same texts before is kept; with `only_new` all that was found. Of a
-    parametrised test the first `cases` are run.
+    """Run every test, or some files and folders, each in a process of its own, and write what it
+    reached. What was found for the same texts is kept; with `only_new` all that was found.
     """
     FOLDER.mkdir(exist_ok=True)
     sources = {str(target.path): target.name for target in targets() if not target.is_c}

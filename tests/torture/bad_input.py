@@ -1,8 +1,7 @@
-"""Bad input of every kind that a command reads: whatever comes of one, it is an answer or a refusal
-in one line, soon and in little memory.
+"""Bad input of every kind that a command reads: it is answered or refused in one line, soon and in
+little memory.
 
 A family draws one command line with its files and its standard input; the same seed draws the same.
-One in thirty is given to the installed script, the others to a forked process (`outcome.py`).
 """
 
 from __future__ import annotations

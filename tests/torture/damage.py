@@ -1,7 +1,5 @@
-"""Damage to every file of a finished sweep and of an export, and every command that reads them.
-
-A damage counts as noticed where some command refuses or marks it, as harmless where all of them
-print what they printed before. What is neither must never be.
+"""Damage to every file of a finished sweep and of an export: some command that reads the file
+refuses or marks it, or all of them print what they printed before.
 """
 
 import contextlib

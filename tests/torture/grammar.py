@@ -75,11 +75,8 @@ class Grammar:
                 if self.random.random() < 0.3:
                     found[section] = self.value()
                 continue
-            part = found.get(section)
-            part = dict(part) if isinstance(part, dict) else {}
-            for field in self.random.sample(fields, 1):
-                part[field] = self.value()
-            found[section] = part
+            field = self.random.choice(fields)
+            found[section] = {**found.get(section, {}), field: self.value()}
         return found
 
     def space(self):

@@ -1,9 +1,7 @@
 """The outcome of one command: an answer, a refusal in one line, or a fault.
 
-A command runs as a process of its own. It is forked from this one, which has the project's modules
-in memory, and goes through the entry point of the `sweep` script; or, `installed`, it is that
-script, begun from nothing. Output, exit code, processor time and memory are what the system says
-of it.
+A command is a fork of this process, which has the project's modules in memory, at the entry point
+of the `sweep` script; or, `installed`, that script, begun from nothing.
 """
 
 from __future__ import annotations

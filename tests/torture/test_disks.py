@@ -1,6 +1,4 @@
-"""A disk that is full, read-only or gone is one line with the cause and the way on. The trials of
-the moment are paused, none is failed, and the sweep goes on once the disk is mended.
-"""
+"""A disk that is full, read-only or gone pauses trials, and is one line with the way on."""
 
 import errno
 import json

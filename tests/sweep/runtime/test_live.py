@@ -25,8 +25,7 @@ from trainables.system import phase
 class Clock:
     """Seconds that pass when a test says so."""
 
-    def __init__(self):
-        self.now = 1000.0
+    now = 1000.0
 
     def __call__(self):
         return self.now
@@ -188,9 +187,6 @@ def test_a_failed_trials_line_says_why(clock):
     assert out.getvalue() == "failed: a (0 of 4 epochs): no room left; 1 of 1 done\n"
 
 
-# ---- what is done besides training
-
-
 def render(view):
     console = Console(file=io.StringIO(), width=140)
     console.print(view.table(max_rows=20))
@@ -250,9 +246,6 @@ def test_the_live_table_fits_the_height():
     last = out.getvalue().partition("\x1b[?25h")[0]
     assert 20 < last.count("\n") <= 23
     assert out.getvalue().count("\x1b[1A") == last.count("\n"), "it is removed"
-
-
-# ---- a screen that goes away
 
 
 class Gone(io.StringIO):

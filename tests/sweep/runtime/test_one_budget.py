@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-from sweep import cli
 from sweep.planning import ledger_check
 from sweep.planning.accounting import Accounting
 from sweep.planning.pricing import price
@@ -157,19 +156,6 @@ def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
     assert all(record.status.is_finished for record in folder.records())
 
 
-def test_a_deleted_sweep_has_spent_what_it_has(tmp_path, monkeypatch):
-    folder = run_untracked(tmp_path, **_PRIVATE)
-    ledger = ledger_of(folder)
-    (dataset,) = ledger.datasets()
-    before = ledger.spend(dataset).total
-    monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
-    assert cli.run(["delete", "toy", "--yes", "--keep-tracking"]) == 0
-    assert ledger_of(folder).spend(dataset).total == before
-
-
-# ---- the filter of a sweep that looks at its results
-
-
 def edit(folder, change):
     """Change the facts of a sweep in its log, with right digests."""
 
@@ -219,9 +205,6 @@ def test_a_filter_that_was_changed_is_refused(tmp_path):
         for path, content in zip(logs, whole, strict=True):
             path.write_bytes(content)
     resume(SweepFolder(folder.path), tmp_path)
-
-
-# ---- baselines
 
 
 def test_only_a_baseline_without_noise_is_exempt(tmp_path):

@@ -24,7 +24,7 @@ from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.libraries import IGNORED
 from tests.refusals import refused
 from tests.sweep import toy_trial
-from tests.sweep.logs import rewrite_sweep
+from tests.sweep.logs import entries, rewrite, rewrite_sweep
 from tests.sweep.sweeps import (
     TOY,
     ledger_of,
@@ -231,9 +231,6 @@ def test_epochs_of_the_best_say_nothing_of_what_one_trial_had_spent(done):
     assert not any(name.startswith("epsilon") for row in rows for name in row["metrics"])
 
 
-# ---- crashes
-
-
 class Crash(BaseException):
     """The process is gone."""
 
@@ -341,9 +338,6 @@ def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(place, monkeyp
     assert len(place.ledger.entries()) == 1
 
 
-# ---- numbers and budgets
-
-
 def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, monkeypatch, line):
     draw(monkeypatch, 0)
     law = {"strategy": "private_selection", "num_trials": {"law": "poisson", "mean": 2}}
@@ -388,9 +382,6 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(pla
         place.start(place.prepare())
     assert place.ledger.entries() == []
     assert place.names() == []
-
-
-# ---- unsealing
 
 
 def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, line):
@@ -444,11 +435,8 @@ def _remove(place, *suffixes):
 
 def _cut(file):
     """An older copy of the ledger: whole, with its head, without the last epoch."""
-    again = Ledger(file)
-    kept = again.entries()[:-1]
-    _remove(file.parent, "jsonl", "head")
-    for entry in kept:
-        Ledger(file).charge(entry)
+    last = entries(file)[-1]
+    rewrite(file, lambda entry: None if entry == last else entry)
 
 
 def _forget_trial(draws):

@@ -416,9 +416,6 @@ def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change
     assert diary.events == []
 
 
-# ---- metrics
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     return run_untracked(tmp_path_factory.mktemp("toy"))

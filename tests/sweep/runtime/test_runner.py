@@ -163,9 +163,6 @@ def test_an_export_holds_nothing_for_the_curator_only(toy, tmp_path):
         export_trial(toy, best, tmp_path / "out")
 
 
-# ---- what goes wrong
-
-
 def prepare_and_start(space, folder, **options):
     settings = settings_in(folder)
     runner.start(prepare_space(space, settings=settings), settings, function=TOY, **options)

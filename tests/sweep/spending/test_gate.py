@@ -233,9 +233,6 @@ def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
     assert train(replayed, "a", 1) != [None]
 
 
-# ---- with the ledger: a bound over all sweeps, and a gate of a sweep's folder
-
-
 def entry(name, **other):
     given = {"dataset": "aaa", "sweep": "s", "epochs": EPOCHS, **other}
     return entry_for(given.pop("of", mechanism()), trial=name, **given)

@@ -6,31 +6,8 @@ import os
 import stat
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sweep.store import files
-
-# No text of a sweep has a surrogate or NUL: readers of every document refuse them.
-_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
-_PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | _TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=25)
-@given(value=_PLAIN)
-def test_plain_data_come_back_equal(tmp_path_factory, value):
-    path = tmp_path_factory.getbasetemp() / "value.json"
-    files.write_json(path, value)
-    assert files.read_json(path) == value
-    assert path.read_text() == files.indented_json(value)
 
 
 def test_no_number_is_written_that_json_does_not_have():

@@ -153,18 +153,6 @@ def test_a_finished_trial_has_its_result_and_its_comparison(files):
     assert (record.violation, record.ended_at, record.seconds) == (violation, 7.0, 9.0)
 
 
-def test_a_comparison_that_says_the_same_is_not_written_again(files):
-    """Its time is when it was made, and trackers deliver what has a new time."""
-    nothing = {"metrics": {}, "notes": [], "violation": None}
-    assert not files.write_panel(TRIAL.id, nothing)
-    panel = {**nothing, "metrics": {"gap": math.inf}}
-    assert files.write_panel(TRIAL.id, panel)
-    written = of(files).panel
-    assert not files.write_panel(TRIAL.id, panel)
-    assert of(files).panel is written
-    assert files.write_panel(TRIAL.id, {**panel, "metrics": {"gap": 1.0}})
-
-
 @pytest.mark.parametrize(
     ("stopped", "reason", "shown", "expected"),
     [
@@ -251,9 +239,6 @@ def test_every_status_is_pending_over_or_refused_and_nothing_twice():
         assert each.has_begun == (each.is_over or each.value in ("running", "interrupted"))
 
 
-# ---- the folder
-
-
 def _hold(path, ready):
     with SweepFolder(path).hold_lock():
         ready.send("locked")
@@ -270,8 +255,6 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(files, monkeypatch):
     assert files.is_running
     with refused(r"toy is running: `sweep stop toy`"), files.hold_lock():
         pass
-    with refused("is running"):
-        files.delete()
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
@@ -331,13 +314,6 @@ def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(files, monke
     with files.hold_lock(), refused("running"):
         SweepFolder(files.path).delete()
     assert files.plan() == PLAN
-
-
-def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(files):
-    files.request_stop()
-    assert files.is_stop_requested
-    with files.hold_lock():
-        assert not files.is_stop_requested
 
 
 def test_the_space_is_that_of_the_log_whatever_became_of_its_file(files):

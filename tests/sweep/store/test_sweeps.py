@@ -110,22 +110,9 @@ def test_how_to_go_on_depends_on_what_is_saved(home, space):
     assert "`sweep resume toy` continues" in store.how_to_go_on(home, "toy")
 
 
-# ---- one sweep's folder
-
-
 @pytest.fixture
 def folder(home, space):
     return create(home, space, command=["sweep", "run"], git_commit=None, versions={})
-
-
-def test_facts_are_added_and_none_is_lost(folder):
-    before = folder.about()
-    assert before["command"] == ["sweep", "run"]
-    folder.note(budget_total=8.0)
-    assert folder.about() == before | {"budget_total": 8.0}
-    assert not folder.is_unsealed
-    folder.note(unsealed=1.0)
-    assert folder.is_unsealed
 
 
 def test_a_trial_is_found_by_its_name_or_the_beginning_of_its_id(folder):
@@ -166,10 +153,9 @@ def test_a_folder_that_cannot_be_made_is_named_by_its_variable(name, field, tmp_
             use(settings)
 
 
-# ---- the names of sweeps
-
-
-def test_a_name_is_given_once(folder):
+def test_a_name_is_given_once_and_an_unknown_one_says_which_there_are(folder):
+    with refused(r"no sweep named other in .*; there are: toy"):
+        store.open_sweep(folder.path.parent, "other")
     with refused("a sweep named toy exists"):
         store.create(folder.path.parent, folder.space(), folder.plan(), about={})
     assert [path.name for path in folder.path.parent.iterdir()] == ["toy"]
@@ -188,14 +174,6 @@ def test_a_name_never_leaves_the_home_and_is_none_of_its_own_files(folder, name)
     for use in (lambda: store.open_sweep(home, name), lambda: create(home, space, name)):
         with refused(r"^name: "):
             use()
-
-
-def test_an_unknown_name_says_which_there_are(folder):
-    with refused(r"no sweep named other in .*; there are: toy"):
-        store.open_sweep(folder.path.parent, "other")
-
-
-# ---- the vault
 
 
 def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder, space):
