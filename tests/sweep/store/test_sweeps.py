@@ -115,6 +115,16 @@ def folder(home, space):
     return create(home, space, command=["sweep", "run"], git_commit=None, versions={})
 
 
+def test_facts_are_added_and_none_is_lost(folder):
+    before = folder.about()
+    assert before["command"] == ["sweep", "run"]
+    folder.note(budget_total=8.0)
+    assert folder.about() == before | {"budget_total": 8.0}
+    assert not folder.is_unsealed
+    folder.note(unsealed=1.0)
+    assert folder.is_unsealed
+
+
 def test_a_trial_is_found_by_its_name_or_the_beginning_of_its_id(folder):
     assert all(folder.plan_of(one) == TRIAL for one in (TRIAL.id, TRIAL.id[:4], TRIAL.name))
     with refused(r"the id of a trial of toy, got 'zz': 0 trials$"):
