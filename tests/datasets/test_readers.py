@@ -82,7 +82,7 @@ def test_the_complete_nlu_eval_file_in_its_own_format(tmp_path):
         '1;1;alarm;set;MOD;"wake me at [time : ""nine"" am]";;;;;\n'
         "1;2;music;dislikeness;;no more [artist_name : abba];;;;;\n"
         "1;3;alarm;set;IRR_XR;whatever;;;;;\n"
-        "1;4;alarm;set;;null;;;;;\n",
+        "1;4;alarm;set;;null;;;;;\n"
     )
     config = data_config(name="nlu_eval", path=str(path))
     found = list(nlu_eval.read(path, config=config))
@@ -129,22 +129,32 @@ def test_missing_files_are_named(tmp_path):
             entry.files(tmp_path / "nowhere", config=CONFIG)
 
 
+_HEAD = "scenario;intent;answer_annotation\n"
+_GOOD = {"text": f"call {SECRET}", "slots": [["who", 1, 2]], "intent": "call"}
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
         ("", "column scenario"),
         ("fold;scenario\n", "column intent"),
-        ("scenario;intent;answer_annotation\na;b\n", "3 columns in .* line 2, got 2"),
-        (f"scenario;intent;answer_annotation\na;b;[x : {SECRET}\n", "line 2, got a bracket"),
-        (f"scenario;intent;answer_annotation\na;;{SECRET}\n", "intent in .* line 2"),
-        (f"fold;scenario;intent;answer_annotation\n11;a;b;{SECRET}\n", "fold from 1 to 10"),
+        (f"{_HEAD}a;b\n", "3 columns in .* line 2, got 2"),
+        (f"{_HEAD}a;b;[x : {SECRET}\n", "line 2, got a bracket"),
+        (f"{_HEAD}a;;{SECRET}\n", "intent in .* line 2"),
+        (f"fold;{_HEAD}11;a;b;{SECRET}\n", "fold from 1 to 10"),
+        ([_GOOD | {"intent": 0.5}], "intent in .* line 1"),
+        ([_GOOD | {"tokens": ["a"]}], "either text or tokens"),
+        ([_GOOD | {"tags": ["O"]}], "either tags or slots"),
+        ([_GOOD | {SECRET: 1}], "got 1 more"),
+        ([_GOOD | {"group": "g"}, _GOOD], "every record or for none.* line 2"),
     ],
 )
-def test_a_damaged_nlu_eval_file_is_named_by_line(tmp_path, text, message):
+def test_a_damaged_file_is_named_by_line_and_field(tmp_path, content, message):
     path = tmp_path / "x.csv"
-    path.write_text(text)
+    is_table = isinstance(content, str)
+    path.write_text(content) if is_table else write_lines(path, content)
     with refused(message, InvalidData, hides=SECRET):
-        list(nlu_eval.read(path, config=CONFIG))
+        list((nlu_eval if is_table else json_lines).read(path, config=CONFIG))
 
 
 def test_both_forms_of_json_lines_say_the_same(tmp_path):
@@ -157,29 +167,6 @@ def test_both_forms_of_json_lines_say_the_same(tmp_path):
     first, second, third = json_lines.read(path, config=CONFIG)
     assert first == second
     assert (third.tags, third.part, third.group) == (("O",), "test", None)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"intent": 0.5}, "intent in .* line 1"),
-        ({"tokens": ["a"]}, "either text or tokens"),
-        ({"tags": ["O"]}, "either tags or slots"),
-        ({SECRET: 1}, "got 1 more"),
-    ],
-)
-def test_a_damaged_json_line_is_named_by_line_and_field(tmp_path, fields, message):
-    good = {"text": f"call {SECRET}", "slots": [["who", 1, 2]], "intent": "call"}
-    with refused(message, InvalidData, hides=SECRET):
-        path = write_lines(tmp_path / "x.jsonl", [{**good, **fields}])
-        list(json_lines.read(path, config=CONFIG))
-
-
-def test_groups_for_some_are_refused(tmp_path):
-    one = {"text": "a", "slots": [], "intent": "i"}
-    path = write_lines(tmp_path / "x.jsonl", [{**one, "group": "g"}, one])
-    with refused(r"every record or for none.* line 2", InvalidData):
-        list(json_lines.read(path, config=CONFIG))
 
 
 def test_a_schema_file_is_the_users_word(tmp_path):

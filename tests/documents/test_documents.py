@@ -101,17 +101,17 @@ def refusal(tmp_path, text, reader):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("case", BAD_YAML)
-def test_bad_yaml_is_one_line_at_once(case, tmp_path):
-    text, words = BAD_YAML[case]
-    message = refusal(tmp_path, text, read_yaml)
+@pytest.mark.parametrize(
+    ("reader", "text", "words"),
+    [
+        pytest.param(reader, *case, id=name)
+        for reader, cases in ((read_yaml, BAD_YAML), (read_json, BAD_JSON))
+        for name, case in cases.items()
+    ],
+)
+def test_a_bad_document_is_one_line_at_once(reader, text, words, tmp_path):
+    message = refusal(tmp_path, text, reader)
     assert any(each in message for each in words.split("|")), message
-
-
-@pytest.mark.parametrize("case", BAD_JSON)
-def test_bad_json_is_one_line_at_once(case, tmp_path):
-    text, words = BAD_JSON[case]
-    assert words in refusal(tmp_path, text, read_json)
 
 
 def test_a_word_of_a_command_line_that_is_no_utf8_is_no_yaml():
@@ -147,7 +147,11 @@ def test_plain_data_is_read_as_it_was_written(value):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(max_size=200) | st.text(alphabet="{}[]:,&*-<!|>\"' \n\\0ax", max_size=60))
+@given(
+    st.text(max_size=200)
+    | st.text(alphabet="{}[]:,&*-<!|>\"' \n\\0ax", max_size=60)
+    | st.text(alphabet="0x_b1o.e+-", max_size=6)
+)
 def test_any_text_is_read_or_refused(text):
     for reader in (parse_json, parse_yaml):
         with contextlib.suppress(DocumentProblem):
@@ -237,12 +241,6 @@ def test_an_error_names_its_files_and_its_members_and_ends():
     circle.__cause__ = TimeoutError()
     circle.__cause__.__cause__ = circle
     assert words_of(circle) == "TimeoutError, which has no message"
-
-
-@given(st.text(alphabet="0x_b1o.e+-", max_size=6))
-def test_a_word_of_signs_and_digits_is_a_value_or_a_problem(text):
-    with contextlib.suppress(DocumentProblem):
-        parse_yaml(text)
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,32 @@ def test_mauve_distinguishes_like_from_unlike_text():
         assert of_texts(same, same)["mauve"] == pytest.approx(1)
 
 
+ONE, OTHER, THIRD = np.eye(3)
+
+
+def rows(*centres, number=200):
+    """Rows near each of some centres, in one law."""
+    noise = np.random.default_rng(len(centres) * number).normal(size=(len(centres), number, 3))
+    return np.concatenate(np.array(centres)[:, None] + 0.05 * noise)
+
+
+@pytest.mark.parametrize(
+    ("generated", "human", "precision", "recall"),
+    [
+        # Each point lies in some ball of radius r_3 with high probability.
+        (rows(ONE), rows(ONE, number=201), (0.9, 1), (0.9, 1)),
+        (rows(ONE, number=400), rows(ONE, OTHER, number=201), (0.9, 1), (0.4, 0.5001)),
+        (rows(THIRD), rows(ONE, number=201), (0, 0), (0, 0)),
+        (np.ones((10, 3)), np.ones((10, 3)), (1, 1), (1, 1)),  # in balls of radius 0
+    ],
+    ids=["like human text", "one mode of two", "elsewhere", "repeated"],
+)
+def test_neighbours_are_plausible_and_cover(generated, human, precision, recall):
+    found = text_space.neighbours(generated, human)
+    assert precision[0] <= found["neighbour_precision"] <= precision[1]
+    assert recall[0] <= found["neighbour_recall"] <= recall[1]
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # whatever the package's own libraries warn of
 def test_mauve_of_its_authors_agrees():

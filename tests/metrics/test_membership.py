@@ -15,7 +15,6 @@ from trainables.metrics import membership
 from trainables.metrics.membership import (
     auc,
     auc_change,
-    clopper_pearson,
     figures,
     max_advantage,
     placements,
@@ -75,8 +74,7 @@ def test_step_rate_against_every_threshold(pair, max_fpr):
 
 
 @pytest.mark.parametrize(
-    ("area", "members", "others", "least"),
-    [(0.7, 120, 80, 7), (0.8, 10, 10, 0), (0.95, 20, 20, 0)],
+    ("area", "members", "others", "least"), [(0.7, 120, 80, 7), (0.8, 10, 10, 0), (0.95, 20, 20, 0)]
 )
 def test_delong_interval_covers_as_stated(area, members, others, least):
     """400 draws: misses are at most Bin(400, .05), above 36 with probability < 0.0002, of many
@@ -117,9 +115,12 @@ def test_a_rate_that_no_record_resolves_has_no_lower_bound():
 
 
 def test_perfect_separation_is_not_certainty():
-    found = auc(np.r_[np.ones(20), np.zeros(20)], np.arange(40) < 20)
+    member = np.arange(40) < 20
+    found = auc(member.astype(float), member)
     assert found.value == found.high == 1
     assert found.low == pytest.approx(0.025 ** (1 / 20))
+    rate = tpr_at_fpr(roc(member.astype(float), member), 0.5)
+    assert rate.low == pytest.approx(0.0125 ** (1 / 20)), "half of the error is the threshold's"
 
 
 def test_bootstrap_of_the_change_agrees_with_delong():
@@ -165,21 +166,6 @@ def test_trials_with_masks_of_their_own_can_be_compared():
     expected = 100 * (auc(*sides[0]).value / auc(*sides[1]).value - 1)
     assert found["delta_mia_percent"] == pytest.approx(expected)
     assert found["delta_mia_percent_low"] < expected < found["delta_mia_percent_high"]
-
-
-def test_clopper_pearson_covers_at_least_as_stated():
-    """Exact: the coverage over all outcomes, for shares on a grid."""
-    from scipy.stats import binom
-
-    n = 25
-    bounds = [clopper_pearson(hits, n) for hits in range(n + 1)]
-    for share in np.linspace(0.01, 0.99, 33):
-        covered = sum(
-            binom.pmf(hits, n, share)
-            for hits, (low, high) in enumerate(bounds)
-            if low <= share <= high
-        )
-        assert covered >= 0.95
 
 
 def test_resolution_mark():
