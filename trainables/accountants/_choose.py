@@ -107,7 +107,8 @@ def bounding(accountant: str) -> ModuleType:
     module = catalogue.entry("accountants", accountant)
     allowed = catalogue.names("accountants", kind="guarantee")
     if accountant not in allowed:
-        raise CannotAnalyze(f"{accountant}: {module.NO_GUARANTEE} (expected {', '.join(allowed)})")
+        reason = getattr(module, "NO_GUARANTEE", "it is no guarantee")
+        raise CannotAnalyze(f"{accountant}: {reason} (expected {', '.join(allowed)})")
     return module
 
 

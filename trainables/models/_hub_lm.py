@@ -187,7 +187,7 @@ class Pretrained:
         """The model's config and tokenizer. Raises: InvalidInput unless they fit the trial."""
         from transformers import AutoConfig
 
-        name, tokenizer, about = self.name, self.tokenizer(), self._get(AutoConfig)
+        name, about, tokenizer = self.name, self._get(AutoConfig), self.tokenizer()
         vocabulary = getattr(about, "vocab_size", None)
         if vocabulary is None:  # of images, or of several models at once
             raise InvalidInput(_NOWHERE.format(name))
