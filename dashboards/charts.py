@@ -1,7 +1,5 @@
 """The charts of a report as plain frozen data; `render` draws them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

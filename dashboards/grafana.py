@@ -2,8 +2,6 @@
 `prometheus` for the metrics that Ray's agents serve.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

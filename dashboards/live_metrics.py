@@ -1,7 +1,5 @@
 """Figures of a running sweep as gauges; in Prometheus Ray's prefix `ray_` is before their names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -5,8 +5,6 @@ Colours are from the palette of Okabe & Ito (2008) for all kinds of colour visio
 repeat the information.
 """
 
-from __future__ import annotations
-
 import math
 
 from trainables import catalogue

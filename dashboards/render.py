@@ -2,8 +2,6 @@
 screens; screen readers read its points and no axes.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -2,8 +2,6 @@
 requests, readable without scripts, with its data as CSV.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The data behind every figure of a report, as CSV. Infinity is `inf`, a missing value is empty."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pandas as pd

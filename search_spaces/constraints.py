@@ -5,8 +5,6 @@ numbers, strings, lists, True, False, None, dotted names, `+ - * / %`, compariso
 `and or not`, `x if c else y`, and the functions abs, min, max, log, log10, sqrt, exp.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -13,8 +13,6 @@ An optimiser proposes a parameter, a number, which is mapped to a value of a con
 themselves, lists by index, in rising order where their values have one.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

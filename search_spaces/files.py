@@ -2,8 +2,6 @@
 that it extends.
 """
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 from pathlib import Path

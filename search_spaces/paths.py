@@ -1,7 +1,5 @@
 """Dotted paths into nested fields, and short names of fields and their values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What only shows a sweep (gauges, the live table, MLflow, pictures) never ends it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from contextlib import ContextDecorator, suppress

@@ -6,8 +6,6 @@ seconds, or at a second signal, the process ends with all that it started, with 
 the signal's number. In a library, where nothing calls `run`, signals are unchanged.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import select

@@ -3,8 +3,6 @@
 Code enters a phase by `enter`, independently of the listeners.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -5,8 +5,6 @@
 repository with the generated ones.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """MLflow's server on loopback, and the addresses of Ray's dashboards on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The folders and the tracking store of sweeps, from the environment."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

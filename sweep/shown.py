@@ -2,8 +2,6 @@
 lines where the output is not a terminal.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress

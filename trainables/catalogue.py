@@ -4,8 +4,6 @@
 them: their kind, or a `Task`. `DEFAULT` is the entry that is taken where none is named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache

@@ -5,8 +5,6 @@ document is read or refused in time and memory in proportion to its length. Alia
 keys and text that no file can hold (NUL, half of a surrogate pair) are refused.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -11,8 +11,6 @@ Each message is one sentence that names the field, the value and what is allowed
 values, names and the words of other errors down to what such a sentence can hold.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import reprlib

@@ -7,8 +7,6 @@ before.json         SER before training
 Numbers alone, never text; files are written atomically.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ code. Other figures that take long to compute are kept under keys of their own (
 unreadable line is computed again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -2,8 +2,6 @@
 quotes none of it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

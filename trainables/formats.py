@@ -1,7 +1,5 @@
 """The formats of figures, shared by terminal, page, card and tracking store."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The base of frozen descriptions, and the one line that says what is wrong with one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache

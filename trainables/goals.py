@@ -4,8 +4,6 @@ A trial of intents and slots is compared by its semantic error rate, one that ge
 MAUVE against human text, because a loss would rank predictions instead of generated text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from trainables import catalogue

@@ -4,8 +4,6 @@ Only made records are read, so the outcome says nothing of private ones, and all
 thrown away. The mechanism is checked by planning and is not a trial's own here.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from functools import lru_cache

@@ -8,8 +8,6 @@ arXiv:2606.16952, uses rare features). A bound of 0 proves nothing: an audit fin
 not certify their absence.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

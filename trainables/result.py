@@ -1,7 +1,5 @@
 """The result of a trial as frozen data, and the figures of its epochs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 

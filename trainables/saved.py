@@ -6,8 +6,6 @@ The folder, or its folder `model`, has `model.json` (architecture and labels) an
 `weights.safetensors`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ It is independent of the model and of the caller. Before each epoch after the fi
 `report` must return True, because an epoch spends privacy; starting the trial permits the first.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

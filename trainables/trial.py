@@ -1,7 +1,5 @@
 """One trial from its configuration to its result: the function that a sweep calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 sequence leaves smaller gaps than independent points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Independent uniform draws."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

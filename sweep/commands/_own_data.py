@@ -1,7 +1,5 @@
 """Options of the commands that read a file of utterances."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The options of `sweep` before any command."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from typing import Annotated
 

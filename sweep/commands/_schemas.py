@@ -6,8 +6,6 @@ Infinity is the text "inf" and belongs to `number`. A list or mapping may be nul
 path: the field may be absent.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`sweep attack`: the figures of any membership attack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

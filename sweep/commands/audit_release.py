@@ -1,7 +1,5 @@
 """`sweep audit-release`: test whether a synthetic data set repeats rare phrases of its members."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

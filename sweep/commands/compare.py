@@ -1,7 +1,5 @@
 """`sweep compare`: two sweeps or two trials, paired, with intervals."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

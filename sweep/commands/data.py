@@ -1,7 +1,5 @@
 """`sweep data`: the corpora of trials, and the user's files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`sweep delete`: remove a sweep from disk and from MLflow."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

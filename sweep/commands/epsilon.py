@@ -1,7 +1,5 @@
 """`sweep epsilon`: the accounting of one mechanism, from options or from a config file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`sweep fields`: the fields of configs and search spaces."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`sweep init`: a corpus, a label schema and a first space from the user's file."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`sweep ledger`: the spend of all sweeps together on each data set."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated
 

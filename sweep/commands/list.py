@@ -1,7 +1,5 @@
 """`sweep list`: all sweeps in $SWEEP_HOME."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sweep.commands._options import JsonFlag

@@ -1,7 +1,5 @@
 """`sweep parser`: train a parser on pairs and parse a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """`sweep plan`: the trials of a space with their costs, and the refused ones with reasons."""
 
-from __future__ import annotations
-
 from sweep.commands._options import JsonFlag, Set, Space, overrides
 from sweep.commands._output import console, print_json, say
 

@@ -1,7 +1,5 @@
 """`sweep predict`: an exported model on utterances from standard input."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`sweep report`: one page about a sweep."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

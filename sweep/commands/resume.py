@@ -1,7 +1,5 @@
 """`sweep resume`: continue an interrupted sweep."""
 
-from __future__ import annotations
-
 from sweep.commands._options import Address, JsonFlag, Name, Tracking, TrackingUri
 from sweep.commands._output import console, finish
 

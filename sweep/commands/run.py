@@ -1,7 +1,5 @@
 """`sweep run`: run a space, or repeat an exported config."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`sweep score`: every metric of predictions in files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal

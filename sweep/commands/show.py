@@ -1,7 +1,5 @@
 """`sweep show`: the results of a sweep."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Annotated
 

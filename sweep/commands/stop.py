@@ -1,7 +1,5 @@
 """`sweep stop`: stop a running sweep."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`sweep synthesize`: utterances from an exported model, with a data card."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`sweep ui`: MLflow's server, and where Ray's dashboard is."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Annotated

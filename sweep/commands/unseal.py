@@ -1,7 +1,5 @@
 """`sweep unseal`: show all trials of a private selection, which charges all of them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

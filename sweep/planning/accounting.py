@@ -1,7 +1,5 @@
 """The privacy cost of each planned trial, from its config and the public size of its data."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache

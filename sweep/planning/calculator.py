@@ -1,7 +1,5 @@
 """The accounting of one mechanism from possibly incomplete parts of a config."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The descriptions of corpora by `sweep data`: sizes and label counts, never a text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

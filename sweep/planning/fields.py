@@ -3,8 +3,6 @@
 The list is derived from the classes that parse them, so it cannot differ from the accepted fields.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

@@ -5,8 +5,6 @@ each. A trial of an engine that trains on no private record (kind prior) has not
 a planned epsilon of 0 does not show this. Deleted sweeps cannot be compared.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ The accounting of a config is an argument, so that the plan needs neither disk n
 library. A sentence says why there is nothing to run, or which field no trial reads.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -3,8 +3,6 @@ anything starts, so that no trial is stopped halfway for a reason known in advan
 Pure but for `account`.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Prices of trials, and the check of a data set's total."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 

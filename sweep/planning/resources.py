@@ -1,7 +1,5 @@
 """The number of concurrent trials on a machine, and the refusal if none fits."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

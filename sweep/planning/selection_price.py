@@ -2,8 +2,6 @@
 of all of them. Pure but for `account`.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

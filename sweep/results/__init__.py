@@ -3,8 +3,6 @@
 The package can be called: `sweep.results("quick")` is the frame of `summary.results`.
 """
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

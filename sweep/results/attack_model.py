@@ -1,7 +1,5 @@
 """Membership attacks on a saved model, with records of known membership."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Comparison of two sweeps or trials, paired over the same test utterances, with intervals."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ Its content is an allow list, named here or as fields of a document (`export_doc
 steps, counts or hashes of private records, or paths on the curator's machine.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The documents of an export. Their fields are the allow list of its content."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

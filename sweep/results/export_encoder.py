@@ -1,7 +1,5 @@
 """The encoder of an exported model."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

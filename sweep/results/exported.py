@@ -1,7 +1,5 @@
 """Integrity checks of the folders of trials and exports, by their manifests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

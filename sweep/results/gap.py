@@ -1,7 +1,5 @@
 """The gap between the best private trial and the baseline, and advice to reduce it. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from contextlib import suppress

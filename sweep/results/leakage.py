@@ -6,8 +6,6 @@ number of trials and compared with each trial's claim, and each trial is compare
 The result is the trial's panel in the log of the sweep; a later one replaces it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

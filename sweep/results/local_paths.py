@@ -1,7 +1,5 @@
 """Replaces absolute paths in published documents by file names. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath

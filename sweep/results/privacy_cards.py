@@ -1,7 +1,5 @@
 """The files of a privacy card in the folder of a trial or an export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sweep.store.files import write_json, write_text

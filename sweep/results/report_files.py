@@ -1,7 +1,5 @@
 """A sweep on disk as the frozen data of a report, and its page, charts for print, and tables."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections import Counter

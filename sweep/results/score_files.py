@@ -2,8 +2,6 @@
 file and line, and never quote a line, which may be a private utterance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ their mean, so that no lucky seed wins; of equal ones the smaller epsilon wins. 
 its validation figure where known, because a choice by test error makes the test error optimistic.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Releases the best trial of a private selection from the vault, or all once they are unsealed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -5,8 +5,6 @@ The order of its steps makes a sweep safe: an epoch is written to disk first, an
 charged for the next epoch before this process permits it.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Sequence

@@ -15,8 +15,6 @@ more before it trains the next one. An `epoch` event may therefore come twice fo
 (with a larger `attempt`), and recording it must be idempotent in (trial_id, epochs_done).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -2,8 +2,6 @@
 and known to the gate before it is assigned.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from search_spaces.expansion import num_seeds, points_at

@@ -1,7 +1,5 @@
 """What a Tune trial does, in an actor, which imports nothing that takes seconds beside Tune."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

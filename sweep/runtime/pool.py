@@ -6,8 +6,6 @@ waits until the Tune trial has passed it to its scheduler, and then until the dr
 and charged the next epoch. Only then may that epoch start.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import math

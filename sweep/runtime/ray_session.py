@@ -1,7 +1,5 @@
 """Starts and ends Ray for one sweep: quiet, without telemetry, with this project's packages."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import math

@@ -3,8 +3,6 @@
 A check before the sweep is created has written nothing, so that the sweep's name stays free.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

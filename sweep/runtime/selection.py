@@ -3,8 +3,6 @@ They run in the vault, and only the fact that they run is shown. Once unsealed a
 charged.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Worker processes that communicate by `torch.distributed` (gloo on CPU, NCCL between GPUs)."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -5,8 +5,6 @@ The dashboard is the extra `[explore]`. Its storage is in memory: nothing that i
 browser reaches a sweep, and no figure is written to another file.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterator, Sequence

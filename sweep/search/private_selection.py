@@ -5,8 +5,6 @@ trial is an independent draw, with replacement, from one distribution over the s
 randomness comes from a secret argument, and the same secret gives the same trials again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import math

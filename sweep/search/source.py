@@ -1,7 +1,5 @@
 """What an adaptive search knows: its trials as points of its space."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

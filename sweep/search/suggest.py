@@ -5,8 +5,6 @@ TPE: Bergstra et al. 2011, multivariate and grouped (Falkner et al. 2018); GP: O
 improvement over a Gaussian process; NSGA-II: Deb et al. 2002.
 """
 
-from __future__ import annotations
-
 import statistics
 import warnings
 from collections.abc import Container, Iterator, Sequence

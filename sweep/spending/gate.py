@@ -3,8 +3,6 @@ epsilon a trial, a total of all trials. `sweep.planning.plan` refuses trials ove
 anything starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import InitVar, dataclass
 from functools import partial

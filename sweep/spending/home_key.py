@@ -10,8 +10,6 @@ without its spaces, which depend on how it was cut into tokens. The lists are co
 shared record is enough for two spends to add up, and a sketch would miss it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

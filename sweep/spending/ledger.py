@@ -8,8 +8,6 @@ A private selection is charged once, as a whole, before any trial starts; and wi
 of its trials once they are unsealed, where that costs more: what was paid never falls.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Collection, Hashable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The data sets of configs, opened once a process: what the epsilon of a trial is about."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 from pathlib import Path
 

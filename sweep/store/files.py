@@ -1,7 +1,5 @@
 """Atomic writes of files that are private to their owner; JSON with infinities as text."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

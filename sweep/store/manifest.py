@@ -2,8 +2,6 @@
 that damage and edits are detected.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator

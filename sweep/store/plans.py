@@ -1,7 +1,5 @@
 """The planned trials of a sweep. Plain data."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 Fields of facts, epochs and results that are not named here are kept unchanged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

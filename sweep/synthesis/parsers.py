@@ -1,7 +1,5 @@
 """`sweep parser train` and `apply`: a parser from a corpus of pairs, programs of a file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict

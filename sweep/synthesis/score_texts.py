@@ -4,8 +4,6 @@ A record is an object with `utterance` and, where known, `lispress`, one a line,
 official dialogue files are read too. Errors name file and line, never a text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path

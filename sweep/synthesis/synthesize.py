@@ -5,8 +5,6 @@ no further epsilon. Filters read only the drawn text; one that compared it with 
 (such as a near-duplicate filter) would void the guarantee.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders of trained language models, from an export or a trial of the synthesis task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ Everything is read from the sweep's folder and written idempotently: a run is id
 more, so a trial's news are one batch, and what the store has is read once.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

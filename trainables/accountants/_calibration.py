@@ -1,7 +1,5 @@
 """From a target epsilon to the smallest noise multiplier that meets it, rounded up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

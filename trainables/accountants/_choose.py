@@ -1,7 +1,5 @@
 """Every figure of one mechanism, at planning time or exactly, as `guarantee.certify` gives it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace

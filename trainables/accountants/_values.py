@@ -1,7 +1,5 @@
 """All that the figures of a mechanism depend on, as plain data: the key of the cache of figures."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -3,8 +3,6 @@
 where noise is small), for random allocation the step in each epoch: upper bounds.
 """
 
-from __future__ import annotations
-
 from trainables.guarantee.certify import certify
 from trainables.guarantee.releases import Release
 

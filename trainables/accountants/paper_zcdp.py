@@ -3,8 +3,6 @@ Yu et al. 2019), in closed form. It reads the noise schedule and nothing else: n
 what runs (docs/guides/privacy.md), reported beside the epsilon that is.
 """
 
-from __future__ import annotations
-
 import math
 
 from trainables import catalogue

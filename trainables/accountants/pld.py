@@ -3,8 +3,6 @@ al. 2022): the exact figure, on a grid that always errs upwards. None for random
 where noise is so small that only upper bounds exist.
 """
 
-from __future__ import annotations
-
 from trainables.guarantee.certify import certify
 from trainables.guarantee.releases import Release
 

@@ -3,8 +3,6 @@ Zhang 2019), and of random allocation (Feldman & Shenfeld 2025): an upper bound,
 percent above the exact figure and far above it where noise is small.
 """
 
-from __future__ import annotations
-
 from trainables.guarantee.certify import certify
 from trainables.guarantee.releases import Release
 

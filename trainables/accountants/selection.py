@@ -7,8 +7,6 @@ distribution over configurations. A grid that is run whole and a search that loo
 results are neither: they cost the composition of their trials (`certify`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

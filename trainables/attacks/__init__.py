@@ -6,8 +6,6 @@ access to model or text; one that needs references, the other trials of a sweep,
 `_panel` runs attacks, and is imported where they run: a config that names attacks imports this.
 """
 
-from __future__ import annotations
-
 from trainables.attacks._headline import Strongest as Strongest
 from trainables.attacks._headline import attacks_on_models as attacks_on_models
 from trainables.attacks._headline import auc_of as auc_of

@@ -5,8 +5,6 @@ rejects "mu-Gaussian DP", not "(epsilon, delta)-DP". gdp: the mu whose AUC this 
 Clopper-Pearson counts over many records of one run, which are no independent trials.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ were trained with and without it.
 Shared by LiRA and BaVarIA, which differ in how they estimate the variances.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The figures of attacks by name, and the headline figure: that of the strongest attack."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@
 `_gdp` and `_cp` are estimates without a certificate. All of them are for the curator only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ predictives, which account for the small number of models. The strongest of the 
 false-positive rates in a sweep of a dozen trials or more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainables.attacks._gaussians import ratio

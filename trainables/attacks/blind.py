@@ -4,8 +4,6 @@ If it finds members, the split reveals them (drift, duplicates), and other attac
 measure the model. Its interval must contain 0.5.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import rankdata
 

@@ -3,8 +3,6 @@
 The simplest use of a sweep as reference models: no masks, no variances, stable with few models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainables.attacks._references import leave_one_out

@@ -6,8 +6,6 @@ is log N(psi; in) - log N(psi; out). Variances are one number for all records be
 rule), by record above.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainables.attacks._gaussians import ratio

@@ -3,8 +3,6 @@
 Needs only the record's true labels, no other model and no other data.
 """
 
-from __future__ import annotations
-
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Floats, Signals
 

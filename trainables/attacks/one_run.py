@@ -9,8 +9,6 @@ Valid for any score that does not use the target's own coins, and for a number o
 fixed beforehand.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

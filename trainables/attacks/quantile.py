@@ -5,8 +5,6 @@ A regression on records that the model never saw predicts, from a record's words
 confidence that a share of 0.1 of non-members exceeds. Records above it are members.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sparse
 

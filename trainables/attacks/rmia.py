@@ -6,8 +6,6 @@ with a single reference model. Where no reference has seen x, its likelihood as 
 as a p_out + (1 - a). Likelihoods of unlike trials are brought to one temperature first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

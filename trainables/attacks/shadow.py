@@ -9,8 +9,6 @@ fixed width (`FEATURES`); logistic regression.
 The caller trains the shadow, which needs a training loop; this attack reads signals only.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 

@@ -5,8 +5,6 @@ a mechanism and its figures into a card, `page` turns that into a page. The figu
 (`epsilon`, `delta`, ...) are at the top level.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields

@@ -1,7 +1,5 @@
 """A privacy card as one page of Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The sentences of a privacy card: the guarantee, the adversary, and what is not covered."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

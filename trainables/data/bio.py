@@ -1,7 +1,5 @@
 """BIO tags to slots and back, in the two standard readings (conlleval and IOB2)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

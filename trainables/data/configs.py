@@ -1,7 +1,5 @@
 """Fields shared by data sets: files of utterances with frames, made utterances, files of pairs."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

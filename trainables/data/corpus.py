@@ -1,7 +1,5 @@
 """A corpus as trials see it: memory-mapped, de-duplicated, encoded once for all trials."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

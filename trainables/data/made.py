@@ -8,8 +8,6 @@ Utterance i is a function of (seed, i) in whole-number arithmetic alone: the sam
 and NumPy version, and a smaller corpus is the beginning of a larger one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -7,8 +7,6 @@ bernoulli` a trial trains on about half of the private part, by an independent f
 record and trial, so that its release can be audited with the other half.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The plain values that pass between datasets, models, metrics and attacks. No torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -6,8 +6,6 @@ shipped ones, `pool_size` and `train_size`: distinct utterances of each file or 
 official training part, by its place under the data directory.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The n of a mechanism, declared, known or counted, and the check of a declared one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from trainables import catalogue

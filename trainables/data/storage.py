@@ -8,8 +8,6 @@ are indices in the label schema; -1 - j is label j of the names found outside of
 the distinct tokens in memory, 20 bytes for each token and 50 for each record.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from array import array

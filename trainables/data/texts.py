@@ -4,8 +4,6 @@ A record is `begin prompt separator text end`, or `begin text end` without a pro
 excludes the prompt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol

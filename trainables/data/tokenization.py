@@ -1,7 +1,5 @@
 """Tokenizations of a text; the choice is stated because spans and tags are counted in tokens."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """Rules that the generated corpora share: invented people, numbers, days and times."""
 
-from __future__ import annotations
-
 from trainables.data.made import Rule, uniform, zipf
 
 _FIRST = """

@@ -3,8 +3,6 @@
 26 intents, 83 slots.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainables.data import configs as data_configs

@@ -4,8 +4,6 @@ These are three aligned files, a record a line. Public sets in this form have it
 `read`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal

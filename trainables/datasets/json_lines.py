@@ -9,8 +9,6 @@ key of the record's group) are optional; a corpus has intents and groups for all
 for none.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ The curated 10 folds (11,036 utterances, one file with a column `fold`) or the c
 file (25,716 lines). An intent is scenario_intent; slots are marked `[slot : value]`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

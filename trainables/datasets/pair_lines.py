@@ -6,8 +6,6 @@
 (train, validation, test) are optional.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainables.data import configs as data_configs

@@ -5,8 +5,6 @@ Two forms are read: the data set's own folders of `dialogues_*.json`, and one fi
 is public and meant for pretraining; it is similar to the other corpora of this shelf.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ or one file. The official validation file has 14,751 user turns; the pairs of it
 count ("skip": false). The official test part was never published.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainables.data import configs as data_configs

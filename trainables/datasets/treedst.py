@@ -3,8 +3,6 @@
 The official `train_dst`/`dev_dst`/`test_dst.dataflow_dialogues.jsonl.zip`, or files of pairs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

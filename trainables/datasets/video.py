@@ -1,7 +1,5 @@
 """Generated corpus: films, series and channels, with titles and names of one record each."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainables.data import configs as data_configs

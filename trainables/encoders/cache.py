@@ -4,8 +4,6 @@ A folder for each corpus, encoder and recipe, readable by its owner only, becaus
 private text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

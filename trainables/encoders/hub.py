@@ -4,8 +4,6 @@ A name is searched in the hub's cache, then fetched: its description, then, if i
 weights. One request tests the network, so that nothing is retried without one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import io

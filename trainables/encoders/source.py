@@ -10,8 +10,6 @@
 A folder contains no private data; it is made from the public corpora that the card names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property

@@ -2,8 +2,6 @@
 which of its rows are trained; never the private records.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Sequence

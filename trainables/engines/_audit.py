@@ -1,7 +1,5 @@
 """The step audit: the engine's own step on chosen neighbouring inputs, against its claim."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -13,8 +13,6 @@ are formed alone, at least 8 and 2: the gradient of one record in float64 costs 
 of the CLC. The weights and two gradients are held once more, in float64.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace

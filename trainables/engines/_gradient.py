@@ -1,8 +1,6 @@
 """Sums of gradients into a flat buffer: by book-keeping where supported, else by `torch.func`
 for models that can be split into records, else by autograd with a pass for each unit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The appearance of an engine in charts: label, colours and mark."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Physical batches: how a step's records are cut into passes of bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

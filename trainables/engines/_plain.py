@@ -1,7 +1,5 @@
 """The step of an engine without privacy: the mean gradient of the step's records."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ With one record a unit this is DP-SGD (Abadi et al. 2016), with a worker's batch
 (Dupuy et al. 2021, Algorithm 1); other micro-batch sizes are between them.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

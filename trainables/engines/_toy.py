@@ -4,8 +4,6 @@ loss_i = sum over groups k of W_k x_ik, so record i's gradient in group k is x_i
 weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

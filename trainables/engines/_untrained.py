@@ -1,7 +1,5 @@
 """The engine of a model that is evaluated without training; it takes no step."""
 
-from __future__ import annotations
-
 from trainables.engines._engine import Engine, StepStats
 from trainables.errors import TrialFailed
 from trainables.guarantee.sampling import Draw

@@ -1,7 +1,5 @@
 """A row with named fields becomes a record, by the names that the tools of the field write."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A record becomes an utterance, or its problem: the one place that judges what was read."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter

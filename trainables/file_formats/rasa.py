@@ -1,7 +1,5 @@
 """Rasa NLU: examples of each intent with slots marked in place, in YAML or in Markdown (1.x)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

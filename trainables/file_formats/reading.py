@@ -1,7 +1,5 @@
 """Files and folders as rows with named fields: which format it is, and what is in each row."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

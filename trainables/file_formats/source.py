@@ -1,7 +1,5 @@
 """A file with its format, its options and the survey of a first pass."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import zlib

@@ -1,7 +1,5 @@
 """The training material and the drawing plan of a method, as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

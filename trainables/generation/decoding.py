@@ -6,8 +6,6 @@ without replacement from the softmax of summed log-probabilities and keeps the b
 end. A text that ended competes by its log-probability over its length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -6,8 +6,6 @@ standard deviation sigma the counts are a Gaussian mechanism of that multiplier.
 Negative counts become 0 afterwards, which as post-processing costs no epsilon.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

@@ -6,8 +6,6 @@ by default (`histogram`). Function types as prompts are the cheap form of a firs
 (2025) has with topics.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainables.frozen import constants_of

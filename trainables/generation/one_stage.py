@@ -1,7 +1,5 @@
 """One model of utterances, sampled from nothing (Mireshghallah et al. 2022, "1-stage")."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainables.frozen import constants_of

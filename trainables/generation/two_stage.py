@@ -6,8 +6,6 @@ utterance is drawn after it (width 5), and the program is discarded. Malformed p
 as in the paper.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainables.frozen import constants_of

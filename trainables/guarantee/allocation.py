@@ -14,8 +14,6 @@ S = (Y_1 + ... + Y_t) / t with independent lognormal Y_i, E[Y^p] = exp(p (p - 1)
 Neither exceeds alpha / (2 sigma^2), the divergence when the adversary knows the step.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

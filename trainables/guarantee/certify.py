@@ -7,8 +7,6 @@ exact up to a grid that errs upwards (`pld`); Rényi divergences add up for all 
 those of random allocation (`allocation`) and of a selection among them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ divided by alpha_k before its norm is taken and multiplied by it after. The two 
 norm, so a unit costs one norm and one multiplication by its factor.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

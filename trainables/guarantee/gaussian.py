@@ -2,8 +2,6 @@
 all records compose to (Dong, Roth & Su 2022), and a bound for other steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

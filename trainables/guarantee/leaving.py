@@ -1,7 +1,5 @@
 """What leaves: the files of an export by name, and its figures by the registry (`figures`)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -12,8 +12,6 @@ coordinates reach that end, which reveals more than a delta of 1e-5 allows, and 
 only 32 bits of a seed on a CPU, 64 on CUDA. A GPU draws with it only where a config asks for that.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

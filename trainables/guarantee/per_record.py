@@ -6,8 +6,6 @@ is formed (functional_call, grad and vmap), so memory is a model's size times th
 and a step is slower than with book-keeping. Gradients of records are independent of each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 

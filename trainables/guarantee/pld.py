@@ -3,8 +3,6 @@
 upwards. How fine the grid is costs tightness alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

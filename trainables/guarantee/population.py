@@ -1,7 +1,5 @@
 """The sampled population: records, or the groups of records that are the unit of privacy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

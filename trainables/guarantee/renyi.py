@@ -4,8 +4,6 @@ those of random allocation by `allocation`.
 They compose by adding vectors: cheap for decaying noise, for whole sweeps and privacy filters.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence

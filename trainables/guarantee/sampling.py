@@ -12,8 +12,6 @@ A member is a record, or a group of records where that is the unit of privacy: i
 always together in one unit, which is clipped as one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 

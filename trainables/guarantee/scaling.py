@@ -5,8 +5,6 @@ this over the norm of the whole gradient (`unit`), so that no alpha_k exceeds 1 
 The paper says "proportional to the norm" and names no factor.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

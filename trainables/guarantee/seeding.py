@@ -4,8 +4,6 @@ Only for public randomness: initialisation, splits, dropout, bootstrap. The nois
 and the micro-batch assignment come from a secret key (`noise`).
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -3,8 +3,6 @@
 Records are taken in groups of equal length, so no score is computed for padding.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

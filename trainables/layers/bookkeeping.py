@@ -6,8 +6,6 @@ the clipped sum is one more matrix product a layer, written straight into the fl
 No model-sized tensor exists once per record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """A table of vectors, looked up by packed ids."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -10,8 +10,6 @@ batched products do, on a CPU in float64. The rounding of float32 is bounded (se
 that cancelling rows can make a norm too large and never too small.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import weakref

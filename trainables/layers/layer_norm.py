@@ -1,7 +1,5 @@
 """Layer normalisation of packed rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A linear map of packed rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -9,8 +9,6 @@ used inside the models:
   be viewed as (records, length, width) without a copy.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -8,8 +8,6 @@ these same float32 numbers. A unit's contribution is therefore at most C whateve
 before. Recurrences, attention, normalisation, the CRF, losses, parameters and Adam are float32 too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal

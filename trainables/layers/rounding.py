@@ -14,8 +14,6 @@ about 1e-5 above the norm. A unit whose rows cancel to less than a `MOST_CANCELL
 clipped further, so that its rows' rounding is not visible in the sum with other units either.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The clipping unit of each row of an activation, and the order of rows by unit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A constant learning rate."""
 
-from __future__ import annotations
-
 
 def factor(done: float) -> float:
     """1."""

@@ -1,7 +1,5 @@
 """The learning rate falls along half a cosine to 0 (Loshchilov and Hutter 2017, no restarts)."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """The learning rate falls linearly to 0."""
 
-from __future__ import annotations
-
 
 def factor(done: float) -> float:
     """1 - done.

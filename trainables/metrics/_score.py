@@ -10,8 +10,6 @@ is a point, and so it is where nothing is right. Where few utterances are wrong,
 number is binomial, whose interval is exact.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

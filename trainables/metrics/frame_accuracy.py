@@ -1,7 +1,5 @@
 """Share of utterances with the intent and every slot right: exact match, sentence accuracy."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Share of utterances whose intent is right. Combined intents ("a#b") are one opaque label."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

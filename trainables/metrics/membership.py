@@ -5,8 +5,6 @@ interpolation: the true-positive rate at FPR <= a is the largest that a threshol
 FPR of at most a reaches.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """All parse metrics of predictions at once, also on the records with and without one function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ Without intents it is the slot error rate: the 1 is left out. Insertions make it
 Lower is better.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ in the strict IOB2 reading, as seqeval's strict mode.
 0/0 is 0, as in seqeval: where neither side has a slot, F1 is 0.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -12,8 +12,6 @@ the human region; recall (coverage) is the share of human rows in the generated 
 that repeats one good sentence has high precision and no recall.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of an epoch of training: losses, gradients and noise. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Sources of a BERT's weights, and the mapping to their names in `transformers`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

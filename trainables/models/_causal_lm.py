@@ -1,7 +1,5 @@
 """The module of `causal_lm`: blocks over packed rows."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any

@@ -2,8 +2,6 @@
 that it was trained with. No torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import zip_longest
 from pathlib import Path

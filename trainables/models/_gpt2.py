@@ -1,7 +1,5 @@
 """GPT-2's weights, by their names in `transformers`, in this project's causal LM and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The module of `lora`: an encoder of `transformers` with adapters, and heads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import count
 

@@ -11,8 +11,6 @@ nothing else, except for adapters on a model that is no GPT-2. The folder then h
 folder, whose path must not leave.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

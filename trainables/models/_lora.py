@@ -7,8 +7,6 @@ batch from one generator, and some skip whole layers by one coin a batch: an add
 change the masks of all others, and the sum by more than the clipping bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 

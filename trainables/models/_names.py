@@ -6,8 +6,6 @@ The maps are learnt on public corpora with other labels (Athiwaratkun et al. 202
 2009.13272).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

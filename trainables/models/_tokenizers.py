@@ -4,8 +4,6 @@ Text is cut at spaces alone, so that a frequent call like `(Event.start` is one 
 about as many ids as words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

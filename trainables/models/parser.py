@@ -6,8 +6,6 @@ source pieces (pointer network, Vinyals et al. 2015). A choice is a token or a p
 [tokens | source places], and the previous token determines which of the two may follow.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Torch's optimisers over a flat gradient, for engines."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Adam (Kingma and Ba 2015), torch's own."""
 
-from __future__ import annotations
-
 import torch
 
 from trainables.optimizers._optimizer import Optimizer

@@ -4,8 +4,6 @@ For few, large batches. Unlike Adam it does not rescale directions in which the 
 the signal.
 """
 
-from __future__ import annotations
-
 import torch
 
 from trainables.optimizers._optimizer import Optimizer

@@ -9,8 +9,6 @@ Reading and writing use no recursion: depth costs memory, never the stack. Deep 
 compared with `==`, which recurses; compare what `write` gives.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -6,8 +6,6 @@ out by a fixed list, because a list computed from a private corpus would be a re
 normalised text. `python -m trainables.pretraining.left_out NAME OTHER...` prints such a list.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

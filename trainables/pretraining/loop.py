@@ -2,8 +2,6 @@
 over all of them, with checkpoints and progress reports.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

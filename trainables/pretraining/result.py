@@ -1,7 +1,5 @@
 """From a finished pretraining to the encoder's folder: weights, moments, scores of names, card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path

@@ -7,8 +7,6 @@ more private than mu = sqrt(sum_k |D_k|^2 / s_k^2); 1 / mu is its effective nois
 lower bound on epsilon makes no assumption about the noise (Jagielski et al. 2020).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ order, for where a C compiler is at hand: the numbers do not depend on that, the
 number without, about 1 with it).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from ctypes import c_float, c_int64, c_void_p

@@ -6,8 +6,6 @@ directions of the neighbouring relation. All of its pairs together are its priva
 imported only to compute figures, because cards import this module to show known ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

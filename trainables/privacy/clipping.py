@@ -1,7 +1,5 @@
 """The clip of one unit's whole gradient in a flat buffer."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from trainables.guarantee.clipping import clip_factor

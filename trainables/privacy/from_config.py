@@ -1,7 +1,5 @@
 """From a config to its mechanism, which planning, training and accounting share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """A learning rate from the noise, which transfers between numbers of records and epsilons."""
 
-from __future__ import annotations
-
 import math
 
 from trainables.guarantee.mechanism import Mechanism

@@ -1,7 +1,5 @@
 """The printed form of a guarantee, which is rounded up, and of a certified bound, rounded down."""
 
-from __future__ import annotations
-
 import math
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal

@@ -1,7 +1,5 @@
 """The figures of a mechanism's accounting, and the reasons where epsilon is infinite."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from functools import partial

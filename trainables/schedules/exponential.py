@@ -1,7 +1,5 @@
 """Exponential decay: d(t) = exp(-tau t) (Dupuy et al. 2021, section 3.3)."""
 
-from __future__ import annotations
-
 import math
 
 MARK = "square"  # in pictures

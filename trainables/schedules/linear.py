@@ -1,7 +1,5 @@
 """Linear decay: d(t) = 1 / (1 + tau t) (Dupuy et al. 2021, section 3.3)."""
 
-from __future__ import annotations
-
 MARK = "triangle"  # in pictures
 
 

@@ -1,7 +1,5 @@
 """No decay: d(t) = 1."""
 
-from __future__ import annotations
-
 MARK = "circle"  # in pictures
 
 

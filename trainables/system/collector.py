@@ -1,7 +1,5 @@
 """Python's collector of cyclic garbage, paused where many objects are made and all are used."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Iterator

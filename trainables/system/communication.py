@@ -3,8 +3,6 @@
 The implementation with `torch.distributed` is `sweep.runtime.torch_team`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import torch

@@ -1,7 +1,5 @@
 """Recognises errors of a full, read-only or missing disk, whatever library raised them."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

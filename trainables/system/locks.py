@@ -1,7 +1,5 @@
 """Locks between processes, by files. The system releases a lock when its process ends."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Batches of ragged records are tensors of ever other sizes. glibc keeps the gaps 
 that a process grows by gigabytes over a trial of which it uses a few hundred megabytes.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import resource

@@ -5,8 +5,6 @@ library is kept under $XDG_CACHE_HOME (default ~/.cache), named by its source, c
 processor. `SWEEP_NATIVE=0` disables all.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

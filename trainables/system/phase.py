@@ -1,7 +1,5 @@
 """The phase of a trial outside of training, in a file of its folder, for progress displays."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

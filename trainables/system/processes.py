@@ -2,8 +2,6 @@
 the same id.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import time

@@ -4,8 +4,6 @@ An entry is a `task` of configs: `run` trains and measures one trial, `probe` me
 its pieces. What the rest of the house must know of it stands in the list.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The parts that all tasks share: the setup of the engine, and the frame of the result."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence

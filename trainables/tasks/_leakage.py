@@ -1,7 +1,5 @@
 """Membership leakage of a trained model."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pretraining of a small LM on public text, once for a whole sweep."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The setup of an intent-and-slot trial: data, split, model, mechanism, engine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path

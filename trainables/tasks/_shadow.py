@@ -4,8 +4,6 @@ It is an ordinary SGD trial on another, public corpus. Its signals are cached fo
 with the same architecture and course of training, of any sweep.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import nullcontext

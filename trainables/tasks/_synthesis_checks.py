@@ -3,8 +3,6 @@
 Free of torch for a model from scratch; the weights of a pretrained one are not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

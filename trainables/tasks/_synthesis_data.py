@@ -1,7 +1,5 @@
 """The training material of a synthesis trial, and the frequencies of its prompts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

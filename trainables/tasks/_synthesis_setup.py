@@ -1,7 +1,5 @@
 """The setup of a synthesis trial: records, models, mechanism, engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

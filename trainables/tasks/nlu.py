@@ -1,7 +1,5 @@
 """Intents and slots: train a model on a corpus' training part, measure it on its test part."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -5,8 +5,6 @@ and the high-resource one that measures generated text. Training is not private,
 private pairs must not be released. Ten thousand pairs take minutes on one thread.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence

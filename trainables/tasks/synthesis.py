@@ -1,7 +1,5 @@
 """Generated utterances: models trained on private pairs, sampled, and measured."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence

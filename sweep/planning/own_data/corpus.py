@@ -4,8 +4,6 @@ Where a file has no parts, a record's part depends on its text or its group alon
 added later moves no other one, equal texts are never in two parts, and a group is never split.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace

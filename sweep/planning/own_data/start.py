@@ -1,7 +1,5 @@
 """`sweep init`: from a file of utterances to a folder for `sweep run`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

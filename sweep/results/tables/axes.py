@@ -1,7 +1,5 @@
 """Columns of a table of trials: one for each axis that varies, and short ids. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

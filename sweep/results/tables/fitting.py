@@ -4,8 +4,6 @@ Where a terminal is too narrow, the least important columns are left out and nam
 if that is not enough, columns of settings become one column. Only words are broken over lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The trials of a plan as a table."""
 
-from __future__ import annotations
-
 from sweep.results.tables.axes import trial_columns
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.plans import Plan

@@ -2,8 +2,6 @@
 repeats, attacks for the curator, and generated text as Table 1 of Mireshghallah et al. 2022. Pure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

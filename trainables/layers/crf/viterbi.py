@@ -1,7 +1,5 @@
 """The best path through a linear-chain CRF (Viterbi 1967), over packed rows."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

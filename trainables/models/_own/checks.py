@@ -1,7 +1,5 @@
 """Checks of a user's module on made words before it reads a record. Errors are one line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -3,8 +3,6 @@
 The working directory is importable, as with `python -m`. No torch.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import re

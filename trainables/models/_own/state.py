@@ -6,8 +6,6 @@ classes and the files of its code is compared: attributes, buffers, containers, 
 random generators. Installed libraries are trusted; their functions and classes count by name.
 """
 
-from __future__ import annotations
-
 import _thread
 import contextlib
 import functools
