@@ -48,11 +48,7 @@ class FigureCache:
         if not isinstance(target, TargetEpsilon):
             return config, build(config, num_records=num_records, undeclared=undeclared)
         unit = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
-        key = key_of(
-            unit,
-            noise_for=target.target_epsilon,
-            accountant=config.privacy.accountant,
-        )
+        key = key_of(unit, noise_for=target.target_epsilon, accountant=config.privacy.accountant)
         z = self.find(key)
         if z is None:
             _, mechanism = accountants.resolve(

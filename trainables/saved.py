@@ -116,8 +116,7 @@ def _with_code(config: ModelConfig, factory: str | None) -> ModelConfig:
     now = type(config)(**(config.model_dump() | {"source": None}))
     if now != config:
         warnings.warn(
-            f"{own} has another source than the one that this model was trained with",
-            stacklevel=3,
+            f"{own} has another source than the one that this model was trained with", stacklevel=3
         )
     return now
 

@@ -29,12 +29,7 @@ _ROUNDS = 20  # rounds of drawing replacements for dropped texts
 
 
 def write_utterances(
-    trained: Trained,
-    *,
-    to: Path,
-    number: int,
-    filters: Filters,
-    seed: int = 0,
+    trained: Trained, *, to: Path, number: int, filters: Filters, seed: int = 0
 ) -> DataCard:
     """Write `number` utterances to the new file `to`, and their card beside it; returns the card.
 

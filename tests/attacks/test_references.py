@@ -10,21 +10,10 @@ from scipy.stats import norm
 
 from tests.attacks._worlds import coins, of_sweep, paired_coins, signals
 from tests.refusals import refused
-from trainables.attacks import (
-    Knowledge,
-    bavaria,
-    calibrated,
-    lira,
-    loss_threshold,
-    one_run,
-    rmia,
-)
+from trainables.attacks import Knowledge, bavaria, calibrated, lira, loss_threshold, one_run, rmia
 from trainables.attacks._gaussians import ratio
 from trainables.attacks._panel import record_scores, sweep_scores
-from trainables.attacks._references import (
-    likelihoods,
-    moments_of,
-)
+from trainables.attacks._references import likelihoods, moments_of
 from trainables.metrics.membership import auc, roc, tpr_at_fpr
 
 N, TRIALS = 2_000, 16

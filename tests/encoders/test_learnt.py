@@ -19,11 +19,7 @@ from trainables.config import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.learnt import hashes_of, key_of, read_hashes, shares_records, write_hashes
 from trainables.data.pairs import Pair, PairCorpus
-from trainables.encoders.about import (
-    LEARNT,
-    about_of,
-    require_unlearnt,
-)
+from trainables.encoders.about import LEARNT, about_of, require_unlearnt
 from trainables.errors import InvalidData
 from trainables.models._files import files_digest
 from trainables.system.communication import Alone

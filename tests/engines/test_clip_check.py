@@ -97,10 +97,7 @@ BROKEN = {
     ],
     "lora": [(LinearEntry, "add_gradient")],
     "heads": [(FactoredEntry, "add_gradient"), (FactoredEntry, "squared_norms")],
-    "bert": [
-        (LayerNormEntry, "squared_norms"),
-        (LinearEntry, "add_gradient"),
-    ],
+    "bert": [(LayerNormEntry, "squared_norms"), (LinearEntry, "add_gradient")],
     "causal_lm": [(TiedTableEntry, "squared_norms")],
 }
 FACTORS = {"squared_norms": 0.8, "add_gradient": 1.02}

@@ -9,15 +9,7 @@ import math
 import engine_checks as checks
 import pytest
 import torch
-from engine_checks import (
-    SIZE,
-    Meeting,
-    alphas,
-    check_noise_scale,
-    engine_on,
-    gradients,
-    mechanism,
-)
+from engine_checks import SIZE, Meeting, alphas, check_noise_scale, engine_on, gradients, mechanism
 
 from trainables.guarantee.noise import SecretKey
 

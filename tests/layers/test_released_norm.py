@@ -151,10 +151,7 @@ def tied_table(rows, draw):
     whole = h.nan_to_num().t() @ x.nan_to_num()
     g = -whole[ids] / torch.bincount(ids, minlength=5)[ids].unsqueeze(1)
     g = draw.marked(g + draw.apart * draw.normal(number, 12))
-    return [
-        EmbeddingEntry(table, ids, g, rows),
-        LinearEntry(table, None, x, h, rows),
-    ]
+    return [EmbeddingEntry(table, ids, g, rows), LinearEntry(table, None, x, h, rows)]
 
 
 def used_twice(rows, draw):

@@ -129,10 +129,7 @@ def test_a_full_batch_that_does_not_fit_is_passed_in_parts(tmp_path, cache, monk
         monkeypatch.setattr(_features, "_KEPT_BYTES", kept)
         monkeypatch.setattr(_features, "_PASS_BYTES", at_once)
         setup = _setup.prepare(
-            parse({**FIELDS, "privacy": privacy}),
-            comm=Alone(),
-            data_dir=tmp_path,
-            cache_dir=cache,
+            parse({**FIELDS, "privacy": privacy}), comm=Alone(), data_dir=tmp_path, cache_dir=cache
         )
         read = Mock(wraps=setup.engine._loader)
         monkeypatch.setattr(setup.engine, "_loader", read)

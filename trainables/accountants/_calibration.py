@@ -38,11 +38,7 @@ def resolve(
     if not isinstance(target, TargetEpsilon):
         return config, build(config, num_records=num_records, undeclared=undeclared)
     trial = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
-    z = noise_for(
-        trial,
-        target_epsilon=target.target_epsilon,
-        accountant=config.privacy.accountant,
-    )
+    z = noise_for(trial, target_epsilon=target.target_epsilon, accountant=config.privacy.accountant)
     return with_noise(config, z), replace(trial, noise_multiplier=z)
 
 

@@ -61,12 +61,7 @@ def figures() -> tuple[Figure, ...]:
             label="whether the strongest attack is inverted: members score lower",
             task="nlu",
         ),
-        Figure(
-            name="leakage_num_attacks",
-            label="number of attacks",
-            task="nlu",
-            written="count",
-        ),
+        Figure(name="leakage_num_attacks", label="number of attacks", task="nlu", written="count"),
         *(
             replace(
                 figure,

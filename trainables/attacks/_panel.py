@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 from trainables import catalogue
 from trainables.attacks import _estimates, one_run
 from trainables.attacks._headline import strongest
-from trainables.attacks._knowledge import (
-    Knowledge,
-    refuse_unless_allowed,
-    valid_attacks,
-)
+from trainables.attacks._knowledge import Knowledge, refuse_unless_allowed, valid_attacks
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
 from trainables.errors import InvalidInput

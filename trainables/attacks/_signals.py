@@ -107,11 +107,7 @@ def logit_of_log(log_p: Floats) -> Floats:
 
 
 def features_of(
-    *,
-    intent_log_probs: Floats,
-    token_marginals: Floats,
-    lengths: Integers,
-    path_log_prob: Floats,
+    *, intent_log_probs: Floats, token_marginals: Floats, lengths: Integers, path_log_prob: Floats
 ) -> Floats:
     """phi(x), [B, 8]: see `FEATURES`; padded with 0 where there are fewer than 3 labels.
 

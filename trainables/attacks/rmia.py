@@ -11,14 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from trainables.attacks._references import (
-    IN,
-    OUT,
-    Moments,
-    align,
-    leave_one_out,
-    likelihoods,
-)
+from trainables.attacks._references import IN, OUT, Moments, align, leave_one_out, likelihoods
 from trainables.attacks._signals import Bools, Floats, Signals
 
 NEEDS = frozenset({"references"})

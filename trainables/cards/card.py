@@ -12,13 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from trainables.cards.sentences import (
-    adversary,
-    guarantee,
-    not_covered,
-    randomness,
-    workers,
-)
+from trainables.cards.sentences import adversary, guarantee, not_covered, randomness, workers
 from trainables.errors import InvalidData
 from trainables.figures import curator_only
 from trainables.guarantee.mechanism import Mechanism

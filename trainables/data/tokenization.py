@@ -10,10 +10,7 @@ TOKENIZATIONS: tuple[Tokenization, ...] = get_args(Tokenization)
 
 # Signs inside a word stay in it: don't, e-mail, 10:30, 3.5, a@b.c
 _WORD = r"\w+(?:[^\w\s]\w+)*"
-_PATTERNS = {
-    "space": re.compile(r"\S+"),
-    "punctuation": re.compile(rf"{_WORD}|[^\w\s]"),
-}
+_PATTERNS = {"space": re.compile(r"\S+"), "punctuation": re.compile(rf"{_WORD}|[^\w\s]")}
 
 
 def places(text: str, *, tokenize: Tokenization = "space") -> list[tuple[int, int]]:

@@ -79,13 +79,7 @@ _Toy = type[ChosenGradients] | type[ChosenByRecord]
 
 
 def _audit_epoch(
-    mechanism: Mechanism,
-    epoch: int,
-    *,
-    calls: int,
-    seed: int,
-    false_alarm: float,
-    model: _Toy,
+    mechanism: Mechanism, epoch: int, *, calls: int, seed: int, false_alarm: float, model: _Toy
 ) -> StepAudit:
     table, pairs = _inputs(mechanism)
     claimed = mechanism.effective_noise_multiplier_at(epoch)

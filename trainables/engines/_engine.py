@@ -239,10 +239,7 @@ class Engine(ABC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Flat tensors: optimiser, number of steps, and the state of a subclass."""
-        return {
-            "next_step": torch.tensor(self._next_step),
-            **self._optimizer.state_dict(),
-        }
+        return {"next_step": torch.tensor(self._next_step), **self._optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore a `state_dict`, on a model whose weights are already restored."""

@@ -23,17 +23,9 @@ PAPER_FIGURE = True
 _EIGHT = {"training.num_workers": 8}
 AUDITED = (
     {"privacy.noise_calibration": "paper", **_EIGHT},
-    {
-        "privacy.noise_calibration": "paper",
-        "privacy.group_scale": "first_step_noised",
-        **_EIGHT,
-    },
+    {"privacy.noise_calibration": "paper", "privacy.group_scale": "first_step_noised", **_EIGHT},
     {"privacy.noise_calibration": "central", **_EIGHT},
-    {
-        "privacy.noise_calibration": "central",
-        "privacy.group_scale": "first_step_noised",
-        **_EIGHT,
-    },
+    {"privacy.noise_calibration": "central", "privacy.group_scale": "first_step_noised", **_EIGHT},
     {"privacy.noise_calibration": "central", "privacy.sampling": "poisson", **_EIGHT},
     {
         "privacy.noise_calibration": "central",

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from trainables.data.bio import tags_of
-from trainables.data.records import (
-    NO_INTENT,
-    PART_NAMES,
-    Part,
-    Slot,
-    Utterance,
-    size_problem,
-)
+from trainables.data.records import NO_INTENT, PART_NAMES, Part, Slot, Utterance, size_problem
 from trainables.data.tokenization import Tokenization, places, tokens_of
 from trainables.errors import InvalidData
 from trainables.file_formats.fields import Options, Record, Span, SpanUnit, cut_finer

@@ -14,14 +14,7 @@ from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
 from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import reading
-from trainables.file_formats.fields import (
-    Options,
-    Record,
-    SpanUnit,
-    are_spans,
-    literal,
-    record_of,
-)
+from trainables.file_formats.fields import Options, Record, SpanUnit, are_spans, literal, record_of
 from trainables.file_formats.judging import TAG, readings, utterance_of, word_places
 from trainables.files import without_problems
 

@@ -36,8 +36,6 @@ def add_noise(
     """
     values = torch.tensor(list(counts.values()), dtype=torch.float64)
     add_noise_(
-        values,
-        stream=key.stream("histogram", trial_id),
-        segments=[(slice(0, len(values)), std)],
+        values, stream=key.stream("histogram", trial_id), segments=[(slice(0, len(values)), std)]
     )
     return dict(zip(counts, values.clamp(min=0).tolist(), strict=True))

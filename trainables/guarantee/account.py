@@ -106,12 +106,7 @@ class Account:
         return sum(key not in keys for key in self._releases)
 
     def over(
-        self,
-        limit: float,
-        more: Mapping[Any, Release | None],
-        *,
-        delta: float,
-        exact: bool = False,
+        self, limit: float, more: Mapping[Any, Release | None], *, delta: float, exact: bool = False
     ) -> Certificate | None:
         """The total, as if `more` had been put at `delta`, where it exceeds `limit`; else None.
         `exact` asks `certify` with more effort before it says so.

@@ -199,11 +199,7 @@ def is_cipher(device: torch.device, *, secure: bool) -> bool:
 
 
 def add_noise_(
-    target: Tensor,
-    *,
-    stream: bytes,
-    segments: Sequence[tuple[slice, float]],
-    secure: bool = True,
+    target: Tensor, *, stream: bytes, segments: Sequence[tuple[slice, float]], secure: bool = True
 ) -> None:
     """target = target + independent Gaussian noise of each segment's standard deviation.
 

@@ -19,14 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from trainables.guarantee import allocation
-from trainables.guarantee.releases import (
-    Allocated,
-    BestOf,
-    Number,
-    Release,
-    Step,
-    Unaccounted,
-)
+from trainables.guarantee.releases import Allocated, BestOf, Number, Release, Step, Unaccounted
 
 Floats = NDArray[np.float64]
 Orders = tuple[float, ...]

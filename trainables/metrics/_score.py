@@ -115,9 +115,7 @@ _SIZES = {
 FIGURES = (
     *(
         public_count(
-            name=f"num_{name}",
-            label=f"{name.replace('_', ' ')} of the test records",
-            task="nlu",
+            name=f"num_{name}", label=f"{name.replace('_', ' ')} of the test records", task="nlu"
         )
         for name in _SIZES
     ),

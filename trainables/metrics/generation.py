@@ -118,13 +118,7 @@ class Texts:
 Figures = dict[str, float | int | None]
 
 
-def score(
-    generated: Texts,
-    human: Texts,
-    *,
-    seed: int = 0,
-    mauve_texts: int = 2_000,
-) -> Figures:
+def score(generated: Texts, human: Texts, *, seed: int = 0, mauve_texts: int = 2_000) -> Figures:
     """Every figure of generated texts, None where it cannot be computed.
 
     `X_human_ceiling` is X of one half of the human texts against the other. With `mauve_texts` 0

@@ -203,11 +203,7 @@ def figures(scores: Floats, member: Bools) -> dict[str, float]:
 
 
 def dp_inconsistencies(
-    scores: Floats,
-    member: Bools,
-    *,
-    epsilon: float,
-    delta: float,
+    scores: Floats, member: Bools, *, epsilon: float, delta: float
 ) -> tuple[str, ...]:
     """Bounds of (epsilon, delta)-DP that the scores break by more than chance; empty when none.
 

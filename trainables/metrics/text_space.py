@@ -148,10 +148,7 @@ def neighbours(generated: Floats, human: Floats) -> dict[str, float]:
     from sklearn.preprocessing import normalize
 
     ours, theirs = normalize(generated), normalize(human)
-    return {
-        "neighbour_precision": _inside(ours, theirs),
-        "neighbour_recall": _inside(theirs, ours),
-    }
+    return {"neighbour_precision": _inside(ours, theirs), "neighbour_recall": _inside(theirs, ours)}
 
 
 def _inside(rows: Floats, region: Floats) -> float:

@@ -231,10 +231,7 @@ class Pretrained:
         from transformers import AutoModelForCausalLM
 
         found, report = self._get(
-            AutoModelForCausalLM,
-            dtype=torch.float32,
-            weights_only=True,
-            output_loading_info=True,
+            AutoModelForCausalLM, dtype=torch.float32, weights_only=True, output_loading_info=True
         )
         require_all_weights(report, name=self.name)
         if not all(weight.isfinite().all() for weight in found.parameters()):

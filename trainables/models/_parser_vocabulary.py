@@ -89,11 +89,7 @@ class Vocabulary:
             if count >= (MIN_FIXED if is_string(token) else MIN_COUNT):
                 tokens[token] += count
         special = [*_PLACEHOLDERS, *((COPY_STRING, COPY_LONG) if literals == "copy" else ())]
-        return cls(
-            ("", *sorted(kept)),
-            (*special, *sorted(tokens.keys() - set(special))),
-            literals,
-        )
+        return cls(("", *sorted(kept)), (*special, *sorted(tokens.keys() - set(special))), literals)
 
     def source(self, utterance: str) -> Source:
         """An utterance as the parser reads it."""

@@ -72,10 +72,7 @@ class ParserModel(nn.Module):
         length = rows.shape[1]
         future = torch.ones(length, length, dtype=torch.bool, device=rows.device).triu(1)
         found = self.decoder(
-            self._add_positions(rows),
-            states,
-            tgt_mask=future,
-            memory_key_padding_mask=padding,
+            self._add_positions(rows), states, tgt_mask=future, memory_key_padding_mask=padding
         )
         tokens = found @ self.tokens.weight[:-1].T
         places = self.point(found) @ states.transpose(1, 2) / self._scale

@@ -5,13 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from trainables import catalogue
-from trainables.config import (
-    PrivacyConfig,
-    TargetEpsilon,
-    TrainingConfig,
-    TrialConfig,
-    part,
-)
+from trainables.config import PrivacyConfig, TargetEpsilon, TrainingConfig, TrialConfig, part
 from trainables.errors import InvalidInput
 from trainables.guarantee.mechanism import Kind, Mechanism, refuse_large_batch
 

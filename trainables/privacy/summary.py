@@ -12,12 +12,7 @@ from trainables.sections import NeighboringRelation
 _epsilon = partial(public, better="lower", written="epsilon")
 FIGURES = (
     *(
-        _epsilon(
-            name=name,
-            label=label,
-            objective=name == EPSILON,
-            is_listed=name == EPSILON,
-        )
+        _epsilon(name=name, label=label, objective=name == EPSILON, is_listed=name == EPSILON)
         for name, label in (
             (EPSILON, "epsilon"),
             (EPSILON_PAPER, "epsilon of the paper's formula, no guarantee"),

@@ -141,8 +141,5 @@ def targets(setup: Setup) -> Targets:
     if pair is not None:
         pairs[: len(ids)] = pair
     return Targets(
-        records=every[known],
-        member=is_member[known],
-        pairs=pairs[known],
-        population=outside[known],
+        records=every[known], member=is_member[known], pairs=pairs[known], population=outside[known]
     )

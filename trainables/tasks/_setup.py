@@ -142,9 +142,7 @@ def assemble(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_d
     coins = stream_seed(config.training.seed, config.id)
     split = make_split(config.data, corpus=corpus, mask_seed=coins)
     config, mechanism = FigureCache(cache_dir).resolve(
-        config,
-        num_records=num_training_records(config.data, corpus),
-        undeclared=corpus.undeclared,
+        config, num_records=num_training_records(config.data, corpus), undeclared=corpus.undeclared
     )
     entry = catalogue.entry("models", config.model.name)
     model: NluModel = entry.build(config.model, schema=corpus.schema, seed=config.training.seed)

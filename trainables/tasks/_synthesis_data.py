@@ -107,10 +107,7 @@ def prompt_frequencies(
         counts = histogram.counts_of(private.prompts, bins)
         if mechanism.histogram_noise_multiplier:
             counts = histogram.add_noise(
-                counts,
-                std=mechanism.histogram_noise_multiplier,
-                key=key,
-                trial_id=config.id,
+                counts, std=mechanism.histogram_noise_multiplier, key=key, trial_id=config.id
             )
     positive(counts)  # else training would be paid for and nothing drawn
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -76,11 +76,7 @@ def run(
             "duplicates_dropped": float(setup.corpus.num_duplicates),
             **{name: value for name, value in trained.best.items() if name.startswith(VALIDATION)},
         },
-        seconds={
-            **clock.seconds,
-            "attacks": leakage.seconds,
-            "shadow": leakage.shadow_seconds,
-        },
+        seconds={**clock.seconds, "attacks": leakage.seconds, "shadow": leakage.shadow_seconds},
         corpus=setup.corpus.name,
         public_data=bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
         provenance=setup.model.provenance,

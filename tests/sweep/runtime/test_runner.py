@@ -381,11 +381,7 @@ def test_what_is_refused_after_a_trial_keeps_what_there_is(place, monkeypatch):
     with refused("no room"):
         run_toy(place)
     sweep_folder = store.open_sweep(settings_in(place).home, "toy")
-    assert statuses(sweep_folder) == [
-        "done",
-        "planned",
-        "planned",
-    ]
+    assert statuses(sweep_folder) == ["done", "planned", "planned"]
 
 
 class Refusing:

@@ -15,12 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torchcrf import CRF
 
-from trainables.layers.crf.statistics import (
-    Pairs,
-    Scores,
-    forward_backward,
-    path_scores,
-)
+from trainables.layers.crf.statistics import Pairs, Scores, forward_backward, path_scores
 from trainables.layers.crf.viterbi import best_paths
 from trainables.layers.packing import Rows, TimeMajor
 from trainables.layers.rounding import Size, row_norms, sum_of_norms
