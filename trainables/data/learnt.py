@@ -10,21 +10,16 @@ Unrelated corpora share texts by chance ("yes", "play some music"): of those tha
 reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is not chance (`_FEW`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.data.corpus import Corpus
 from trainables.errors import InvalidData
-
-if TYPE_CHECKING:
-    from trainables.data.corpus import Corpus
 
 Hashes = NDArray[np.uint32]
 _KEY = b"texts that a public model has learnt from"

@@ -15,22 +15,17 @@ Coins are independent between records and trials, never balanced over trials, be
 design would reveal a record's coin in one trial through those of the others.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.data.corpus import Corpus
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.sections import DataConfig
 from trainables.seeding import generator
-
-if TYPE_CHECKING:
-    from trainables.data.corpus import Corpus
 
 _TRAIN_PERCENT, _RESERVED_PERCENT = 45, 5
 

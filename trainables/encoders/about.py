@@ -5,21 +5,17 @@ Whether it has learnt from private records is decided by texts, not by names: it
 hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted; see `data.learnt`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainables import catalogue
+from trainables.data.corpus import Corpus
 from trainables.data.learnt import keys_of, read_hashes, shares_records
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
-
-if TYPE_CHECKING:
-    from trainables.data.corpus import Corpus
 
 ABOUT, WEIGHTS, LEARNT = "encoder.json", "model.safetensors", "learnt.npy"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"

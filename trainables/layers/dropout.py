@@ -14,18 +14,15 @@ import functools
 from collections.abc import Callable
 from ctypes import c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from trainables.data.batches import PackedBatch
+from trainables.data.texts import TextBatch
+from trainables.layers.packing import ByLength, TimeMajor
 from trainables.seeding import stream_seed
 from trainables.system import native
-
-if TYPE_CHECKING:
-    from trainables.data.batches import PackedBatch
-    from trainables.data.texts import TextBatch
-    from trainables.layers.packing import ByLength, TimeMajor
 
 _SOURCE = Path(__file__).with_name("_dropout.c")
 _LEVELS = 1 << 16

@@ -1,15 +1,14 @@
 """The module of `bert`: encoder layers over packed pieces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainables.data.batches import PackedBatch
+from trainables.data.records import LabelSchema
 from trainables.encoders.pieces import PieceTable
 from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import bucket
@@ -21,11 +20,7 @@ from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, mean_over_record, time_major
 from trainables.models._bert_weights import BertSizes, Source, from_transformers
 from trainables.models._nlu import Encoded, NluModel
-
-if TYPE_CHECKING:
-    from trainables.data.batches import PackedBatch
-    from trainables.data.records import LabelSchema
-    from trainables.models.bert import Config
+from trainables.models.bert import Config
 
 _PARTS = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 _SITES = 3  # places of dropout in a layer

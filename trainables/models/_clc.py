@@ -1,26 +1,21 @@
 """The module of `clc`: character CNN, word vectors, biLSTM layers and their inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainables.data.batches import PackedBatch
+from trainables.data.records import LabelSchema
 from trainables.encoders.word_vectors import VectorFile, bucket
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import mean_over_record, time_major
 from trainables.models._nlu import Encoded, NluModel
-
-if TYPE_CHECKING:
-    from trainables.data.batches import PackedBatch
-    from trainables.data.records import LabelSchema
-    from trainables.models.clc import Config
+from trainables.models.clc import Config
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,10 @@
 """The module of `features`: heads over rows of a fixed encoder."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
+from trainables.data.corpus import Corpus
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
 from trainables.encoders.hub import public_encoder
@@ -29,10 +27,7 @@ from trainables.models import features
 from trainables.models._files import files_digest, moments_file
 from trainables.models._names import rows_of_names, scores_in, tag_names
 from trainables.models._nlu import Encoded, NluModel, independent_losses
-
-if TYPE_CHECKING:
-    from trainables.data.corpus import Corpus
-    from trainables.models.features import Config
+from trainables.models.features import Config
 
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 _PASS_BYTES = 1 << 28  # a batch that is too large to be kept is read in parts of this size

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,10 +27,8 @@ from trainables.layers.tape import is_plain
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._own import factory as factories
 from trainables.models._own.state import NotComparable, State, content_of
+from trainables.models.module import Config
 from trainables.seeding import stream_seed, torch_seeded
-
-if TYPE_CHECKING:
-    from trainables.models.module import Config
 
 
 def build_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module:
