@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.refusals import refused
 from trainables.accountants import certify, epsilon_after, noise_for, release
-from trainables.accountants._calibration import smallest_noise_multiplier
+from trainables.accountants._calibration import near, smallest_noise_multiplier
 
 
 @settings(deadline=None)
@@ -39,8 +39,12 @@ def test_the_search_evaluates_few_points():
         seen.append(z)
         return 1 / z + 0.1 / z**2
 
-    smallest_noise_multiplier(curve, target_epsilon=3.0)
+    found = smallest_noise_multiplier(curve, target_epsilon=3.0)
     assert len(seen) <= 15
+    seen.clear()
+    assert near(curve, target_epsilon=3.0, guess=1.01 * found) == found
+    assert len(seen) <= 5
+    assert near(lambda z: 9.0 if z < 1 else 1.0, target_epsilon=5.0, guess=1.0) is None
     # What any noise meets has the least that is tried.
     assert 0 < smallest_noise_multiplier(lambda z: 0.5, target_epsilon=1.0) <= 2e-12
 
