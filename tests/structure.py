@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HOUSES = ("sweep", "trainables", "search_spaces", "dashboards")
 ENGINES = "trainables/engines"
 LIBRARIES = ("ray", "torch", "mlflow", "transformers", "dp_accounting")
-# Written by `sweep/reference.py`, not by hand.
+# Written by `.ci/reference.py`, not by hand.
 GENERATED_DOCS = "docs/reference/"
 _NO_CODE = {
     tokenize.COMMENT,
