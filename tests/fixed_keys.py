@@ -1,5 +1,3 @@
-"""Keys of noise and batches that are the same on every run of a test."""
-
 import hashlib
 import itertools
 from contextlib import contextmanager

@@ -1,5 +1,3 @@
-"""Files of JSON lines."""
-
 import json
 
 

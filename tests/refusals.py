@@ -1,5 +1,3 @@
-"""What must be refused: the type of the error, its words, and that they are one line."""
-
 from contextlib import contextmanager
 
 import pytest

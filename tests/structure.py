@@ -1,6 +1,4 @@
-"""The size and shape of the house in figures: `python -m tests.structure`.
-
-It reads files of the working tree, and needs nothing but Python.
+"""The size and shape of the house in figures: `python -m tests.structure`, which needs only Python.
 `tests/test_structure.py` holds the totals, which may only fall.
 """
 

@@ -1,7 +1,4 @@
-"""The totals of the house, which may only fall: lower a limit in the commit that earns it.
-
-`python -m tests.structure` prints the figures.
-"""
+"""Totals may only fall: lower a limit in the commit that earns it (`python -m tests.structure`)."""
 
 import ast
 from collections import Counter

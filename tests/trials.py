@@ -1,5 +1,3 @@
-"""Trials in this process."""
-
 from trainables import trial
 from trainables.system.communication import Alone
 

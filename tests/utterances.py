@@ -1,5 +1,3 @@
-"""Utterances as their texts, with slots marked in place."""
-
 from trainables.data.bio import parse_annotation
 from trainables.data.records import Utterance
 

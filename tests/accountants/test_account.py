@@ -110,20 +110,17 @@ def test_more_effort_costs_no_more_where_delta_is_tiny(sigma, steps, rate, delta
 def test_the_running_total_holds_a_budget(built):
     """It rises with every epoch and is never below the exact figure of a trial stopped there."""
     assert epsilon_after(built, 0) == 0.0  # parametrised as object
-    every = range(1, built.epochs + 1)
-    curve = [epsilon_after(built, epochs) for epochs in every]
+    curve = [epsilon_after(built, epochs) for epochs in range(1, built.epochs + 1)]
     assert curve == sorted(set(curve))
     for epochs, value in enumerate(curve, start=1):
-        what = release(built.first(epochs))
-        exact = certify(what, delta=5e-4).epsilon
+        exact = certify(release(built.first(epochs)), delta=5e-4).epsilon
         assert exact <= value * (1 + 1e-12)
         assert value < exact * 1.01
 
 
 def test_a_part_of_an_epoch_is_charged_whole():
     """100 records in batches of 64 are two steps, but one shuffled release; under Poisson the
-    steps of all epochs together are rounded up, once.
-    """
+    steps of all epochs together are rounded up, once."""
     shuffle = release(mechanism(num_records=100, epochs=3))
     (epochs,) = shuffle.steps
     assert (epochs.sigma, epochs.count) == (pytest.approx(1 / (2 * math.sqrt(8))), 3)

@@ -1,6 +1,5 @@
 """Random allocation: its Rényi divergences against closed forms, quadrature and the privacy loss,
-and its cost relative to other samplings.
-"""
+and its cost relative to other samplings."""
 
 import math
 
@@ -81,8 +80,7 @@ def test_many_steps_by_the_moments_of_their_mean(sigma, steps):
 @pytest.mark.parametrize(("sigma", "steps"), [(0.5, 7), (1.0, 40), (3.0, 300)])
 def test_never_above_the_published_bounds(sigma, steps):
     """Feldman & Shenfeld 2025: (alpha + t - 1) / (2 t sigma^2) for a record added; and a step known
-    to the adversary costs alpha / (2 sigma^2). Divergences grow with the order.
-    """
+    to the adversary costs alpha / (2 sigma^2). Divergences grow with the order."""
     removed, added = allocation.divergences(sigma, num_steps=steps, orders=ORDERS)
     at = np.array(ORDERS)
     small = at <= 11

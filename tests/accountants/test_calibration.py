@@ -1,5 +1,3 @@
-"""From a target epsilon to a noise multiplier."""
-
 import math
 from dataclasses import replace
 

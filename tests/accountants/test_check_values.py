@@ -1,8 +1,5 @@
-"""Every value of the specification that a figure of this project must reproduce, with its source.
-
-The specification is from Dupuy et al. 2021 and from independent computations of the values: by
-`dp-accounting` 0.6 called directly, or in closed form.
-"""
+"""Every value of the specification that a figure of this project must reproduce, with its source:
+Dupuy et al. 2021, or computed independently, by `dp-accounting` 0.6 or in closed form."""
 
 import math
 

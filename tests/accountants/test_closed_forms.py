@@ -36,8 +36,7 @@ MILLION = training(ONE_OF_A_MILLION)
 
 def normal_limit(step, delta):
     """Epsilon of the Gaussian mechanism that many small losses tend to: mu^2 is the number of
-    steps times q^2 (e^(1 / sigma^2) - 1) (Bu et al. 2020).
-    """
+    steps times q^2 (e^(1 / sigma^2) - 1) (Bu et al. 2020)."""
     mu = math.sqrt(step.count * step.rate**2 * math.expm1(1 / step.sigma**2))
     return gaussian_epsilon(mu, delta)
 
@@ -144,8 +143,7 @@ def test_few_orders_are_computed_for_decaying_noise(monkeypatch):
 def test_a_tiny_mu_costs_little_and_gives_no_warning(mu, delta):
     """delta(epsilon) <= Phi(mu / 2 - epsilon / mu), so this many mu suffice."""
     gaussian_epsilon.cache_clear()
-    most = mu * (mu / 2 - float(norm.ppf(delta)))
-    assert 0 < gaussian_epsilon(mu, delta) <= most
+    assert 0 < gaussian_epsilon(mu, delta) <= mu * (mu / 2 - float(norm.ppf(delta)))
 
 
 def test_the_least_target_is_still_met():

@@ -1,6 +1,4 @@
-"""Figures against independent sources: published tables and closed forms (see also
-`test_check_values.py`).
-"""
+"""Figures against published tables and closed forms (see also `test_check_values.py`)."""
 
 import math
 
@@ -49,8 +47,7 @@ def test_the_papers_figure_reads_the_schedule_alone():
 def test_published_tables(sigma, rate, steps, published):
     """The tables used Mironov's first conversion of the same divergences; ours gives less."""
     release = poisson(sigma, steps=math.ceil(steps), rate=rate)
-    orders = np.array(renyi.ORDERS)
-    theirs = np.min(renyi.curve(release) + math.log(1e5) / (orders - 1))
+    theirs = np.min(renyi.curve(release) + math.log(1e5) / (np.array(renyi.ORDERS) - 1))
     assert theirs == pytest.approx(published, rel=0.02)
     assert grid.epsilon_of(release.steps, delta=1e-5, points=grid.QUICK) < theirs
 
@@ -59,8 +56,7 @@ def test_published_tables(sigma, rate, steps, published):
 @pytest.mark.parametrize("delta", [1e-5, 0.1])
 def test_granting_the_coins_spends_delta_once(sigma, delta):
     """Half of delta for the number of participations, half for the Gaussian: with the least
-    Chernoff bound of any lambda, no smaller figure is proven.
-    """
+    Chernoff bound of any lambda, no smaller figure is proven."""
     steps, q, weight = 1_200, 64 / 2_600, 1 / sigma**2
 
     def bound(log_rate):
@@ -87,8 +83,7 @@ def test_figures_near_the_largest_exponent_stay_finite():
         assert all(math.isfinite(figure) for figure in figures)
         assert figures[0] < figures[1] * 1.001 < figures[2] * 1.002
         assert 650 < figures[1] < 800
-        together = certify([release, poisson(50.0, steps=1)], delta=5e-4)
-        assert math.isfinite(together.epsilon)
+        assert math.isfinite(certify([release, poisson(50.0, steps=1)], delta=5e-4).epsilon)
 
 
 def test_the_papers_figure_is_of_its_own_engine():

@@ -24,8 +24,7 @@ def test_shuffled_epochs_are_one_gaussian_mechanism():
 
 def test_a_poisson_claim_allows_more_than_any_test_gains():
     """Against the best test of two steps, drawn 2 million times. The room is six standard errors of
-    the threshold's false-positive rate: false alarm below 10^-8.
-    """
+    the threshold's false-positive rate: false alarm below 10^-8."""
     built = mechanism("dp_sgd", num_records=128, epochs=1, batch=64, delta=1e-5)
     assert built.steps == 2
     one = account(built.first(1))

@@ -1,6 +1,5 @@
 """The price of the best of a random number of trials: published and independent values,
-composition, and the noise that meets a target.
-"""
+composition, and the noise that meets a target."""
 
 import math
 from dataclasses import replace
@@ -49,8 +48,7 @@ def test_the_theorem_is_the_librarys(law, shape, mean):
     """Of a trial that its events can express."""
     accountant = RdpAccountant(renyi.ORDERS)
     accountant.compose(RepeatAndSelectDpEvent(GaussianDpEvent(3.0), mean, shape))
-    one = renyi.curve(shuffled(3.0, epochs=1))
-    found = renyi.best_of(one, Number(law=law, mean=mean))
+    found = renyi.best_of(renyi.curve(shuffled(3.0, epochs=1)), Number(law=law, mean=mean))
     np.testing.assert_allclose(found, accountant.rdp, rtol=1e-8, atol=1e-8)
     assert (found >= accountant.rdp * (1 - 1e-12)).all() or law == "logarithmic"
 
@@ -91,8 +89,7 @@ def test_the_noise_of_a_target_makes_the_selection_cost_it(law, target):
     unit = [poisson(1.0, steps=500), poisson(1.5, steps=300)]
     z = selection.noise_for(unit, target_epsilon=target, delta=_DELTA, number=number)
     found = [what.scale_noise(z) for what in unit]
-    price = selection.of_releases(found, delta=_DELTA, number=number)
-    assert 0.99 * target <= price <= target
+    assert 0.99 * target <= selection.of_releases(found, delta=_DELTA, number=number) <= target
 
 
 def test_a_target_below_what_the_choice_or_a_histogram_costs_is_refused():
@@ -107,8 +104,7 @@ def test_a_target_below_what_the_choice_or_a_histogram_costs_is_refused():
 
 def _best_exceeds(tail, law, mean):
     """The chance that the best of a number with this law exceeds what one trial does with chance
-    `tail`: 1 - G(1 - tail), with the law's generating function G.
-    """
+    `tail`: 1 - G(1 - tail), with the law's generating function G."""
     if law == "geometric":
         return np.asarray(mean * tail / (1 + (mean - 1) * tail))
     if law == "poisson":
@@ -121,9 +117,7 @@ def _best_exceeds(tail, law, mean):
 @pytest.mark.parametrize(("sigma", "mean"), [(1.0, 20.0), (2.0, 20.0), (0.5, 5.0)])
 def test_the_price_covers_what_an_attacker_finds_exactly_and_one_trials_does_not(law, sigma, mean):
     """Trials are Gaussians that one record moves by 1, and the best is the largest: the chance of
-    every threshold is known. The price bounds the epsilon that they show; the epsilon of one trial
-    does not.
-    """
+    every threshold is known. The price bounds the epsilon that they show, one trial's does not."""
     thresholds = np.linspace(-3 * sigma, 12 * sigma, 40_000)
     without, with_one = (
         _best_exceeds(stats.norm.sf(thresholds, shift, sigma), law, mean) for shift in (0.0, 1.0)

@@ -85,8 +85,7 @@ def test_the_histogram_is_charged_once_with_the_first_epoch():
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
 def test_a_groups_records_may_all_be_in_one_bin(relation, size):
     """L2 distance of two histograms that differ in a group: worked out on the counts. What is
-    released stands beside the epochs, so that no calibration scales it.
-    """
+    released stands beside the epochs, so that no calibration scales it."""
     moved = np.linalg.norm([size, size * (relation == "replace_one")])
     sampling = "shuffle" if relation == "replace_one" else "poisson"
     built = replace(

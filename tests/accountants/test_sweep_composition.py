@@ -1,5 +1,3 @@
-"""The composition of several trials."""
-
 import math
 from dataclasses import replace
 from typing import get_args
@@ -46,10 +44,8 @@ TARGET_8 = poisson(0.6452, rate=4_096 / 450_000, steps=2_500)  # calibrated to 8
 @pytest.mark.parametrize("what", [RARE, TARGET_8, poisson()], ids=["rare", "target", "plain"])
 def test_one_trial_composes_to_its_own_epsilon(what, exact):
     """A grid that is coarse beside a step gave 8.27 for a trial of 8, which no budget of 8 let
-    run, and 6.5 in place of 2.59 for rare steps.
-    """
-    effort = "exact" if exact else "running"
-    alone = certify(what, delta=1e-5, effort=effort)
+    run, and 6.5 in place of 2.59 for rare steps."""
+    alone = certify(what, delta=1e-5, effort="exact" if exact else "running")
     together = certify([what], delta=1e-5, effort="exact" if exact else "total")
     assert (together.epsilon, together.accountant) == (alone.epsilon, alone.accountant)
     assert together.tight == exact
@@ -81,8 +77,7 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything():
     assert training(sampled(steps=0)) == training()
     nothing = replace(shuffled(), steps=(), unit="group")
     assert certify([poisson(), nothing], delta=_DELTA) == certify(poisson(), delta=_DELTA)
-    open_trial = release(mechanism("sgd"))
-    spend = certify([shuffled(), open_trial], delta=_DELTA, effort="total")
+    spend = certify([shuffled(), release(mechanism("sgd"))], delta=_DELTA, effort="total")
     assert math.isinf(spend.epsilon)
     assert spend.unaccounted == ("no noise is added (sgd)",)
     vanishing = release(mechanism(decay="exponential", tau=200.0))
@@ -172,8 +167,7 @@ def test_a_filter_holds_its_budget():
     assert len(taken) >= 4
     assert certify(taken, delta=1e-5).epsilon <= 8.0
     for dear in (poisson(0.4, steps=4_000), release(mechanism("sgd"))):
-        over = account.over(8.0, {"dear": dear}, delta=1e-5)
-        assert math.isinf(over.epsilon)
+        assert math.isinf(account.over(8.0, {"dear": dear}, delta=1e-5).epsilon)
     with refused("a budget with room"):
         RdpFilter.of(1e-6, delta=1e-9)
 

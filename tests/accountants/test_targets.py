@@ -40,8 +40,7 @@ ACCOUNTANTS = (None, "gaussian", None, "pld", "rdp")
 
 def cases():
     """Every shape with every decay and what stands beside it; targets and accountants in turn. A
-    third is no slow test: every decay beside each shape, and everything that stands beside it.
-    """
+    third is no slow test: every decay beside each shape, and everything that stands beside it."""
     found = []
     for number, (shape, (kind, tau), beside) in enumerate(
         itertools.product(SHAPES, DECAYS, BESIDE)
@@ -63,8 +62,7 @@ def cases():
 
 def check(built, target, accountant):
     """The figure that is reported for the noise found is at most the target, and 0.99 of it; or
-    what is refused could not have been met.
-    """
+    what is refused could not have been met."""
     try:
         z = noise_for(built, target_epsilon=target, accountant=accountant)
     except InvalidInput as refusal:
@@ -87,10 +85,8 @@ def test_the_noise_found_costs_the_target_or_a_little_less(built, target, accoun
 @pytest.mark.parametrize("shape", ["sampled", "allocated", "central"])
 def test_a_target_below_the_least_figure_of_an_accountant_is_refused(shape):
     """Its bound falls to 0 only where a distance between distributions is below delta: the noise
-    found was 1e5 to 1e11.
-    """
+    found was 1e5 to 1e11."""
     built = replace(SHAPES[shape], delta=1e-5)
     with refused(r"rdp has no bound between 0 and 0\.0035"):
         noise_for(built, target_epsilon=0.003, accountant="rdp")
-    z = noise_for(built, target_epsilon=0.003)
-    assert z < 1e4
+    assert noise_for(built, target_epsilon=0.003) < 1e4

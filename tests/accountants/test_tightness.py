@@ -1,7 +1,5 @@
-"""Bounds that hold are as near as they were: golden values, so that none becomes looser unseen.
-
-The values were checked against `dp_accounting` and closed forms by the tests beside this one.
-"""
+"""Bounds are as near as they were: golden values, so that none becomes looser unseen. They were
+checked against `dp_accounting` and closed forms by the tests beside this one."""
 
 import math
 from dataclasses import replace
@@ -397,8 +395,7 @@ def test_more_effort_is_made_before_a_refusal():
     assert made.over(3.9485, {}, delta=1e-5, exact=True) is None
     assert made.over(3.9485, {}, delta=1e-5).epsilon == pytest.approx(3.9485486214, rel=1e-8)
     assert made.over(3.9, {}, delta=1e-5, exact=True).epsilon == pytest.approx(3.94844462, rel=1e-8)
-    total = made.total().epsilon
-    assert made.over(total, {}, delta=1e-5) is None
+    assert made.over(made.total().epsilon, {}, delta=1e-5) is None
     for number in range(2):
         made.put(number, CHOSEN, delta=1e-5)
     assert made.total() == certify([CHOSEN] * 2, delta=1e-5, effort="total")

@@ -66,6 +66,5 @@ def every_figure(target, knowledge=NOTHING, *, sampling="shuffle", unit="record"
 
 
 def of_sweep(trials, *, sampling="shuffle"):
-    """The figures of each trial against all the others."""
     how = {"delta": 1e-5, "sampling": sampling, "num_trials": len(trials)}
     return [panel(*each, **how) for each in zip(trials, sweep_scores(trials), strict=True)]

@@ -1,5 +1,3 @@
-"""The certified bound: published values, calibration, monotony, and power."""
-
 import math
 
 import numpy as np
@@ -35,8 +33,7 @@ VECTORS = {
 @pytest.mark.parametrize(("counts", "expected"), VECTORS.items())
 def test_bound_vectors(counts, expected):
     m, r, v, delta = counts
-    found = one_run.epsilon_lower_bound(m, r, v, delta=delta)
-    assert found == pytest.approx(expected, abs=6e-4)
+    assert one_run.epsilon_lower_bound(m, r, v, delta=delta) == pytest.approx(expected, abs=6e-4)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +46,7 @@ def test_bound_vectors(counts, expected):
     ],
 )
 def test_fdp_vectors(counts, expected):
-    found = _estimates.fdp(*counts, delta=1e-5, p=0.05)
-    assert found == pytest.approx(expected, abs=1e-4)
+    assert _estimates.fdp(*counts, delta=1e-5, p=0.05) == pytest.approx(expected, abs=1e-4)
 
 
 COUNTS = st.integers(1, 300).flatmap(
@@ -264,8 +260,7 @@ def test_coins_of_records_certify_nothing_about_groups():
 
 
 def test_damaged_pairs_are_refused():
-    pairs = np.repeat(np.arange(50), 2)
-    both = signals(np.ones(100, dtype=bool), mode="paired", pairs=pairs)
+    both = signals(np.ones(100, dtype=bool), mode="paired", pairs=np.repeat(np.arange(50), 2))
     with refused("exactly one member in each pair"):
         one_run.audit(both.psi, both, delta=0.0)
     triple = signals(coins(99, 0), mode="paired", pairs=np.repeat(np.arange(33), 3))

@@ -1,5 +1,3 @@
-"""All attacks together: names, allowed splits, controls, and the cost."""
-
 import time
 from typing import get_args
 
@@ -75,8 +73,7 @@ def test_untrained_model_is_at_one_half():
     for seed in range(16):
         world = _world(strength=0.0, seed=seed + 40)
         found = every_figure(world, _knowledge())
-        others = [_world(seed=number) for number in range(1, 5)]
-        found |= of_sweep([world, *others])[0]
+        found |= of_sweep([world, *(_world(seed=number) for number in range(1, 5))])[0]
         for name in NAMES:
             misses += not found[f"mia_{name}_auc_low"] <= 0.5 <= found[f"mia_{name}_auc_high"]
             total += 1

@@ -1,5 +1,3 @@
-"""Attacks that use other trials: published vectors, their gain, and refusals."""
-
 import time
 import tracemalloc
 from dataclasses import replace
@@ -176,8 +174,7 @@ def test_references_must_lie_on_the_targets_records():
     elsewhere = signals(coins(100, 1), corpus="another")
     with refused("on the target's corpus"):
         rmia.all_scores([target, elsewhere])
-    wider = signals(coins(150, 1))
-    assert np.isfinite(calibrated.all_scores([target, wider])[0]).all()
+    assert np.isfinite(calibrated.all_scores([target, signals(coins(150, 1))])[0]).all()
     with refused("expected references for the attack lira, got none"):
         record_scores(target, Knowledge(), attacks=["lira"])
     for attack in ATTACKS:
@@ -190,8 +187,7 @@ def test_sweep_panel_of_pairs_certifies_every_trial_at_a_share_of_the_error():
     for seed in range(10):
         member, pairs = paired_coins(600, seed)
         trials.append(signals(member, 2.0, seed=900 + seed, mode="paired", pairs=pairs))
-    found = of_sweep(trials)
-    for figures in found:
+    for figures in of_sweep(trials):
         assert figures["epsilon_lower_bound_p"] == pytest.approx(0.05 / 10)
         assert figures["epsilon_lower_bound"] > 0.3
         assert figures["epsilon_lower_bound"] < figures["epsilon_estimate_fdp"] + 0.5
@@ -202,8 +198,7 @@ def test_sweep_panel_of_pairs_certifies_every_trial_at_a_share_of_the_error():
 def test_masks_that_tell_of_each_other_are_refused(design):
     if design == "balanced":
         rng = np.random.default_rng(0)
-        half = np.repeat([True, False], 12)
-        masks = np.stack([rng.permutation(half) for _ in range(N)], axis=1)
+        masks = np.stack([rng.permutation(np.repeat([True, False], 12)) for _ in range(N)], axis=1)
     else:
         masks = np.stack([coins(N, seed % 3) for seed in range(4)])
     trials = [signals(mask, 1.0, seed=i) for i, mask in enumerate(masks)]

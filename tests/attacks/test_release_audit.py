@@ -42,8 +42,7 @@ def test_copies_of_members_are_found():
     found = audit_release(members[:100] + records(300, 2), members, held_out, delta=1e-5)
     assert found.epsilon_lower_bound > 1.5
     assert found.p_value < 1e-9
-    assert found.num_copies_members == 100
-    assert found.num_copies_held_out == 0
+    assert (found.num_copies_members, found.num_copies_held_out) == (100, 0)
     one = found.phrases[0]
     assert (one.num_rare_members, one.num_rare_held_out) == (len(members), len(held_out))
     assert found.num_records == 400

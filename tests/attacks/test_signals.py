@@ -1,5 +1,3 @@
-"""The signals of a model for attacks: the feature vector, its file, and refusals."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,8 +37,7 @@ def test_width_is_8_for_every_label_set(num_intents, num_tags):
     found = features_of(**_pass(np.random.default_rng(0), np.array([1, 4]), num_intents, num_tags))
     assert found.shape == (2, 8)
     padded = num_intents == 2
-    assert (found[:, 2] == 0).all() == padded
-    assert (found[:, 5] == 0).all() == padded
+    assert ((found[:, 2] == 0).all(), (found[:, 5] == 0).all()) == (padded, padded)
 
 
 @settings(max_examples=50, deadline=None)

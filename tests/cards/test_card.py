@@ -79,8 +79,7 @@ def test_with_full_batches_micro_batches_are_secret(engine, kept):
 
 def test_workers_that_were_played_are_called_logical():
     assert "8 workers were logical, played by 1 process:" in to_markdown(card(build()))
-    real = card(build(), processes=8)
-    assert real.workers == "8 workers, each a process of its own"
+    assert card(build(), processes=8).workers == "8 workers, each a process of its own"
 
 
 def test_an_infinite_epsilon_comes_with_its_reasons():
@@ -111,8 +110,7 @@ def test_the_sweep_around_the_trial():
     alone = card(mechanism)
     assert "no total was given" in to_markdown(alone)
     total = certify([release(mechanism)] * 4, delta=5e-4, effort="total")
-    whole = with_sweep(alone, total=asdict(total), refused="a grid run whole")
-    page = to_markdown(whole)
+    page = to_markdown(with_sweep(alone, total=asdict(total), refused="a grid run whole"))
     assert "all 4 released trials together" in page
     assert "a grid run whole" in page
     infinite = certify([release(build("sgd"))], delta=5e-4, effort="total")

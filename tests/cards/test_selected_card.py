@@ -1,6 +1,4 @@
-"""The card of a private selection's best trial, with the selection's epsilon in every place of the
-trial's.
-"""
+"""A selection's best trial: its card has the selection's epsilon in every place of the trial's."""
 
 import json
 import math
@@ -48,8 +46,7 @@ def test_every_figure_of_the_guarantee_is_the_selections():
     assert expected.items() <= found.items()
     assert own.epsilon < 3.3421
     assert all(getattr(own, name) < allowed for name, allowed in claim.items())
-    words = "is (3.343, 2e-05)-differentially private for one record more or less"
-    assert words in made.guarantee
+    assert "is (3.343, 2e-05)-differentially private for one record more or less" in made.guarantee
     assert "geometric law with mean 20" in made.guarantee
 
 

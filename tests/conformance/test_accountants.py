@@ -1,5 +1,3 @@
-"""The contract of every accountant of the shelf. A new file there inherits these tests."""
-
 import math
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The contract of every attack of the shelf. A new file there inherits these tests."""
-
 from typing import get_args
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The contract of every corpus of the shelf. A new file there inherits these tests."""
-
 import inspect
 from pathlib import Path
 

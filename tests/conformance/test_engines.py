@@ -1,5 +1,3 @@
-"""The contract of every engine of the shelf. A new file there inherits these tests."""
-
 import ast
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The contract of every metric of intents and slots. A new file there inherits these tests."""
-
 import numpy as np
 import pytest
 

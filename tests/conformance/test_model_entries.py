@@ -1,5 +1,3 @@
-"""The contract of every model of the shelf. A new file there inherits these tests."""
-
 import pytest
 
 from search_spaces import space as spaces

@@ -1,4 +1,4 @@
-"""The contract of every noise decay of the shelf. A new file there inherits these tests."""
+"""The contract of every noise decay of the shelf."""
 
 import math
 

@@ -168,9 +168,7 @@ def place(tmp_path_factory):
 def test_the_shipped_spaces_run_in_one_sweep_and_its_results_can_be_seen(
     task, place, cluster, capsys
 ):
-    """Every point of every space, on Ray. A sweep of its own for each would spend 25 seconds of a
-    processor on starts of Ray's processes.
-    """
+    """Every point, on Ray: a sweep for each would spend 25 s of a processor on starts of Ray."""
     several = [space for space in map(small_space, shipped_spaces()) if space.task == task]
     document = joined(task, several)
     trials = run_and_look(document, {}, place, cluster, capsys)

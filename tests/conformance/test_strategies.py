@@ -1,5 +1,3 @@
-"""The contract of every search strategy of the shelf. A new file there inherits these tests."""
-
 import itertools
 
 import pytest

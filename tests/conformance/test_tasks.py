@@ -1,5 +1,3 @@
-"""The contract of every task of the shelf. A new file there inherits these tests."""
-
 import pytest
 
 from tests.refusals import refused

@@ -1,7 +1,4 @@
-"""A real headless Chromium, driven through its own protocol (CDP) over two pipes.
-
-Nothing but Debian's package `chromium` is needed.
-"""
+"""A real headless Chromium (Debian's package `chromium`), driven through CDP over two pipes."""
 
 import contextlib
 import json

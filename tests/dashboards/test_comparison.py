@@ -1,5 +1,3 @@
-"""Changes from a baseline, from made-up trials whose answers are known by hand."""
-
 import math
 from dataclasses import replace
 

@@ -1,6 +1,4 @@
-"""Grafana's dashboard: its panels ask for metrics that a sweep records, and a real Prometheus
-answers every one of their questions.
-"""
+"""Panels of Grafana ask for metrics that a sweep records, and a real Prometheus answers each."""
 
 import http.server
 import json

@@ -91,8 +91,7 @@ def test_a_table_sorts_by_its_numbers_and_says_so(window, page):
 
 
 def test_without_scripts_every_chart_is_there(window, tmp_path):
-    text = report.html(samples.sweep())
-    head, _, rest = text.partition("<script>")
+    head, _, rest = report.html(samples.sweep()).partition("<script>")
     bare = tmp_path / "bare.html"
     bare.write_text(head + rest.partition("</script>")[2])
     window.open(bare.as_uri())

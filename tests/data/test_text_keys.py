@@ -21,8 +21,7 @@ def keys(of):
 
 @given(texts)
 def test_a_key_is_of_its_own_text(of):
-    """Equal where the text is, whatever stands before or behind it; else unlike: order and length
-    count too."""
+    """Equal where the text is, whatever stands around it; else unlike: order and length count."""
     assert keys(of) == [keys([text])[0] for text in of]
     assert len(set(keys(of))) == len({tuple(text) for text in of})
 

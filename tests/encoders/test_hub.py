@@ -1,5 +1,3 @@
-"""What is fetched of the hub, from a small one of our own on loopback."""
-
 import hashlib
 import importlib
 import json
@@ -104,8 +102,7 @@ def test_an_encoder_is_fetched_once_and_without_its_code(hub, tmp_path):
     assert not {"modeling_own.py", "pytorch_model.bin"} & set(hub.fetched)
     assert hub.fetched.index("model.safetensors") == len(hub.fetched) - 1
     before = hub.requests
-    again = public_encoder("lab/encoder")
-    assert HubEncoder(again).model.config.model_type == "roberta"
+    assert HubEncoder(public_encoder("lab/encoder")).model.config.model_type == "roberta"
     assert hub.requests == before
 
 

@@ -77,13 +77,10 @@ def heads(data, encoder):
 
 
 def prepared(folder, fields):
-    """The setup of a trial."""
-    where = {"data_dir": folder, "cache_dir": folder / "cache"}
-    return prepare(parse(fields), comm=Alone(), **where)
+    return prepare(parse(fields), comm=Alone(), data_dir=folder, cache_dir=folder / "cache")
 
 
 def planned(folder, **space):
-    """The trials of the plan of a search space."""
     account = Accounting(settings_in(folder))
     return make(spaces.parse({"name": "s", **space}), account=account).trials
 

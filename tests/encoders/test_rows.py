@@ -43,16 +43,13 @@ def test_moments_are_those_of_all_rows_however_they_come():
 
 def test_a_choice_of_layers_is_that_of_their_columns():
     chosen = moments(states(50), [0, 1], at_once=50).of([1])
-    alone = moments(states(50), [1], at_once=50)
-    np.testing.assert_allclose(chosen.covariance, alone.covariance)
+    np.testing.assert_allclose(chosen.covariance, moments(states(50), [1], at_once=50).covariance)
 
 
 def test_whitened_rows_have_a_flat_spectrum():
-    found = moments(states(400), [0, 1], at_once=400)
-    mean, root = found.whitening(1e-6)
+    mean, root = moments(states(400), [0, 1], at_once=400).whitening(1e-6)
     rows = (join_states(states(400)) - mean) @ root
-    covariance = np.cov(rows.numpy().T, bias=True)
-    values = np.sort(np.linalg.eigvalsh(covariance))[::-1]
+    values = np.sort(np.linalg.eigvalsh(np.cov(rows.numpy().T, bias=True)))[::-1]
     np.testing.assert_allclose(values[:6], 1.0, atol=0.02)
     assert values[6:].sum() < 0.02, "centring takes one direction of each layer"
 

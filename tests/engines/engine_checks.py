@@ -2,8 +2,7 @@
 the mutants of `test_mutants` must each make one of them fail.
 
 Statistical checks are two-sided with a false-alarm rate of 1e-6 for each comparison; the keys are
-fixed, so they do not flicker.
-"""
+fixed, so they do not flicker."""
 
 import math
 import threading
@@ -96,7 +95,6 @@ class _Member:
 
 
 def mechanism(engine="edp_sgd", *, workers=4, batch=16, records=200, epochs=3, **privacy):
-    """A mechanism by way of a config."""
     training = {"expected_batch_size": batch, "num_workers": workers, "epochs": epochs}
     config = parse(
         {
@@ -111,8 +109,7 @@ def mechanism(engine="edp_sgd", *, workers=4, batch=16, records=200, epochs=3, *
 
 def engine_on(mech, table, units=None, *, model=None, comm=None, **setup):
     """The mechanism's engine over a table of chosen gradients, or over as many records of another
-    loader; with `units`, always this draw.
-    """
+    loader; with `units`, always this draw."""
     if units is not None:
         setup["sampler"] = ChosenBatch(draw_of(units))
     if "loader" not in setup:
@@ -131,8 +128,6 @@ def weights_of(engine):
 
 
 class OneBatch:
-    """A loader of one made batch."""
-
     def __init__(self, batch):
         self.made = batch
 
@@ -262,8 +257,7 @@ def change(mech, table, left, right, **how):
 
 def check_poisson(mech, *, steps=400, **how):
     """Inclusions are Binomial(steps, q) for every record, pairs meet with probability q^2, and the
-    drawn join their micro-batches uniformly and independently.
-    """
+    drawn join their micro-batches uniformly and independently."""
     n, q, bins = mech.num_records, mech.sample_rate, mech.num_microbatches
     coins = sampler(np.arange(n), mech, seed=0, key=public_key(1, "tests"), **how)
     included = np.zeros((steps, n), dtype=np.int64)

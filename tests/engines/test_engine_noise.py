@@ -1,8 +1,5 @@
-"""The law of the noise: scale in every group, independence, what is said of it; other scales are
-rejected.
-
-False-alarm rate of each comparison: 1e-6 (chi-square for scales, normal for correlations).
-"""
+"""The law of the noise: scale in every group, independence, what is said of it; wrong scales fail.
+False-alarm rate of each comparison: 1e-6 (chi-square for scales, normal for correlations)."""
 
 import math
 
@@ -24,8 +21,7 @@ def central(**more):
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_paper_noise_is_c_z_over_root_n_on_the_sum(world_size):
     """Each of 4 workers adds C z / 4; variances add, so the sum has C z / 2, however many
-    processes play the workers. Of dp_sgd's one, C z.
-    """
+    processes play the workers. Of dp_sgd's one, C z."""
     check_noise_scale(mechanism(**NOISE), [C * Z / 2] * 3, world_size=world_size)
     check_noise_scale(mechanism("dp_sgd", **NOISE), [C * Z] * 3, world_size=world_size)
 
@@ -33,14 +29,12 @@ def test_paper_noise_is_c_z_over_root_n_on_the_sum(world_size):
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 @pytest.mark.parametrize("microbatch_size", [1, 2, 4])
 def test_central_noise_is_c_z_on_the_sum(world_size, microbatch_size):
-    mech = central(microbatch_size=microbatch_size)
-    check_noise_scale(mech, [C * Z] * 3, world_size=world_size)
+    check_noise_scale(central(microbatch_size=microbatch_size), [C * Z] * 3, world_size=world_size)
 
 
 def test_central_noise_follows_alpha_and_paper_noise_does_not():
     """Before the rescale against after it."""
-    alpha = alphas(gradients(4))
-    check_noise_scale(central(group_scale="public"), [C * Z * a for a in alpha])
+    check_noise_scale(central(group_scale="public"), [C * Z * a for a in alphas(gradients(4))])
     check_noise_scale(mechanism(group_scale="public", **NOISE), [C * Z / 2] * 3)
     engine = engine_on(central(), gradients(4))
     engine._set_scale(torch.tensor([1.0, 2.0, 2.0]))

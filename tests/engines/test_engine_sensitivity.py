@@ -1,7 +1,5 @@
-"""The largest change of the clipped sum between neighbouring batches, searched for by hypothesis.
-
-The claim is `Mechanism.sensitivity` in units of C; float32 may exceed it by a part in 10^4.
-"""
+"""The largest change of the clipped sum between neighbouring batches, searched for by hypothesis:
+`Mechanism.sensitivity` in units of C, which float32 may exceed by a part in 10^4."""
 
 import math
 from dataclasses import replace
@@ -121,6 +119,5 @@ def test_the_norm_of_every_layer_is_computed_once(monkeypatch):
         return right(self, *how)
 
     monkeypatch.setattr(LinearEntry, "squared_norms", counted)
-    engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1], [2]], compares=False)
-    engine.step(0, 0)
+    engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1], [2]], compares=False).step(0, 0)
     assert len(asked) == len(set(asked)) == len(WIDTHS)

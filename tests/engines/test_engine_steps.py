@@ -281,8 +281,7 @@ def test_the_rate_decays_with_the_share_of_the_steps_that_are_taken(decay):
 @pytest.mark.parametrize("group_scale", ["first_step_noised", "first_step"])
 def test_alpha_comes_from_the_first_step(group_scale, normalise):
     """first_step: from the raw mean gradient. first_step_noised: from what the step released. Not
-    normalised it is the norm itself.
-    """
+    normalised it is the norm itself."""
     scale = {"name": group_scale, "normalise": normalise}
     mech = mechanism(**CENTRAL, group_scale=scale, noise_multiplier=0.1)
     table = gradients(200) * checks.by_group([4096 / w**2 for w in WIDTHS])
@@ -359,8 +358,7 @@ def test_what_is_not_finite_has_no_part_in_an_epochs_means(engine, bad):
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
 def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine):
     """Dropout is pinned to it, so that a replay of the step draws the same masks. Own code is
-    compared deeply after the last step of an epoch.
-    """
+    compared deeply after the last step of an epoch."""
     happened, deeply = [], []
 
     class Watching(checks.ChosenGradients):
@@ -440,9 +438,7 @@ def test_every_record_is_in_one_pass_with_its_unit(sizes, limit, apart):
     ],
 )
 def test_the_step_keeps_its_claim(engine, privacy):
-    """The audit's interval holds the claim and passes it; without a group scale the claim is
-    tight.
-    """
+    """The audit's interval holds the claim and passes it; without a group scale it is tight."""
     audit = audit_step(mechanism(engine, **privacy), calls=240)
     assert audit.passed
     assert audit.interval[0] < audit.claimed or "group_scale" in privacy

@@ -1,5 +1,3 @@
-"""SGD with a bound on the norm of a step's mean gradient."""
-
 import pytest
 import torch
 from engine_checks import Meeting, engine_on, gradients, mechanism, weights_of

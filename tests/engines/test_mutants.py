@@ -1,7 +1,4 @@
-"""Mutants: each breaks the privatised step in one place, and a check must notice.
-
-A mutant that no check notices fails here.
-"""
+"""Mutants: each breaks the privatised step in one place, and a check must notice."""
 
 from dataclasses import replace
 from functools import partial
@@ -59,9 +56,6 @@ def _poisson(microbatch_size=1):
     checks.check_poisson(
         mechanism(sampling="poisson", noise_calibration="central", microbatch_size=microbatch_size)
     )
-
-
-# --- what is broken ---------------------------------------------------------------------------
 
 
 def _std_times(factor):

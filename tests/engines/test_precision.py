@@ -62,8 +62,7 @@ def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_is_rounded_and_close(name, monkeypatch):
     """Not equal to float32's, and within 3 % of it, of three layers of foreign code 6; losses too.
-    Sums and losses are float32.
-    """
+    Sums and losses are float32."""
     found = []
     for precision in ("fp32", "bf16"):
         model = build_model(name)
@@ -84,9 +83,7 @@ def test_the_gradient_is_rounded_and_close(name, monkeypatch):
 
 
 def test_only_products_are_rounded():
-    """A linear map gives bfloat16, and equal bits without a tape; a recurrent layer its own
-    float32.
-    """
+    """A linear map gives bfloat16, without a tape the same bits; a recurrent layer its float32."""
     layout = time_major(torch.tensor([3, 2]))
     x, layer = torch.randn(5, 4), Linear(4, 3)
     with passes_in("bf16", CPU):

@@ -1,7 +1,5 @@
 """The laws of sampling that the accounting relies on.
-
-Statistical checks: false-alarm rate 1e-6 for each record, bin or total (see `engine_checks`).
-"""
+False-alarm rate of each statistical check: 1e-6 a record, bin or total (see `engine_checks`)."""
 
 from dataclasses import replace
 
@@ -23,8 +21,7 @@ KEY = public_key(0, "sampling")
 
 @pytest.mark.parametrize("microbatch_size", [1, 2, 4])
 def test_poisson_inclusions_are_independent_coins(microbatch_size):
-    mech = mechanism(sampling="poisson", microbatch_size=microbatch_size, **CENTRAL)
-    checks.check_poisson(mech)
+    checks.check_poisson(mechanism(sampling="poisson", microbatch_size=microbatch_size, **CENTRAL))
 
 
 @pytest.mark.parametrize(("records", "batch"), [(200, 16), (17, 16), (16, 16), (47, 8), (9, 8)])
@@ -44,12 +41,9 @@ def test_shuffle_puts_each_record_in_one_step_of_an_epoch(
 
 @pytest.mark.parametrize("microbatch_size", [1, 2, 8, 16])
 def test_records_that_share_a_micro_batch_are_others_in_each_epoch(microbatch_size):
-    """Also where every step has every record; where each is alone, or all are together, the order
-    changes nothing.
-    """
+    """Also with every record in every step; each alone or all together, order changes nothing."""
     sizes = {"records": 16, "batch": 16, "workers": 1, "microbatch_size": microbatch_size}
-    mech = mechanism(**sizes, **CENTRAL)
-    drawn = sampled(mech, 16)
+    drawn = sampled(mechanism(**sizes, **CENTRAL), 16)
     first, other = (drawn.draw(epoch, 0).records.tolist() for epoch in (0, 1))
     assert (first == other) == (microbatch_size in (1, 16))
 
@@ -96,8 +90,7 @@ def steps_of(mech, epochs, **how):
 @pytest.mark.parametrize("microbatch_size", [1, 4])
 def test_random_allocation_is_a_fair_die_for_each_record(microbatch_size):
     """Uniform over steps, independent between records and between epochs: the pairs of two records
-    in one epoch, and of one record in two epochs, fall as often in the same step as two dice do.
-    """
+    in one epoch, and of one record in two epochs, fall as often in the same step as two dice do."""
     mech = mechanism(
         records=200, sampling="random_allocation", microbatch_size=microbatch_size, **CENTRAL
     )
@@ -207,8 +200,7 @@ def test_which_records_of_a_group_count_does_not_depend_on_where_they_stand():
 def test_records_that_stand_alone_are_spread_over_the_workers():
     """As many on each as possible, in the order that they were drawn."""
     mech = mechanism("dp_sgd", workers=4, batch=8, records=40, sampling="shuffle")
-    draw = sampled(mech, 40).draw(0, 0)
-    assert draw.worker.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert sampled(mech, 40).draw(0, 0).worker.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_repeated_records_and_groups_that_are_not_theirs_are_refused():

@@ -35,8 +35,7 @@ def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
     for pair in pairs:
         left, right = (Counter(sum(side, ())) for side in (pair.left, pair.right))
         assert ((left - right).total(), (right - left).total()) == changed, pair.name
-        together = max(len(unit) for unit in (*pair.left, *pair.right))
-        assert together <= microbatch_size
+        assert max(len(unit) for unit in (*pair.left, *pair.right)) <= microbatch_size
     assert len({pair.name for pair in pairs}) == len(pairs)
     assert float(table[0].norm()) == pytest.approx(0.1 * made.max_grad_norm)
     start = 0
@@ -95,9 +94,7 @@ def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch):
 @pytest.mark.parametrize("bound", [0.0, 100.0])
 @pytest.mark.parametrize("violation", [None, "first look", "second look"])
 def test_a_step_passes_where_every_check_finds_what_is_claimed(violation, bound, monkeypatch):
-    """Its noise as a Gaussian's on all pairs and again on the worst, and the lower bound that
-    assumes no noise at all.
-    """
+    """A Gaussian's noise on all pairs and again on the worst; a bound that assumes no noise."""
     claim = mechanism(noise_multiplier=2.0)
     claimed = claim.effective_noise_multiplier_at(0)
     assert claimed != 1.0

@@ -97,5 +97,4 @@ def test_no_field_of_training_makes_another_trial_of_it():
 
 def test_it_needs_no_declared_number_of_private_records():
     """Nothing is divided by n."""
-    data = {"name": "json_lines", "path": "mine.jsonl"}
-    assert config(data=data).data.num_records is None
+    assert config(data={"name": "json_lines", "path": "mine.jsonl"}).data.num_records is None

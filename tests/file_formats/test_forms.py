@@ -96,9 +96,6 @@ def test_no_bytes_break_a_reader(form, content):
         assert not any("\n" in each or "secret" in each for each in said)
 
 
-# ---- BIO folder
-
-
 def test_a_folder_without_labels_or_tags(tmp_path):
     for name, files in {
         "slots": {"seq.in": "call ann lee\n", "seq.out": "O B-who I-who\n"},
@@ -112,9 +109,6 @@ def test_a_folder_without_labels_or_tags(tmp_path):
     (tmp_path / "intents" / "label").write_text("")
     with refused(r"as many lines in .*intents", InvalidData):
         read(tmp_path / "intents")
-
-
-# ---- Rasa NLU
 
 
 def test_a_folder_of_rasa(tmp_path):
@@ -172,9 +166,6 @@ def test_what_rasa_skips_is_counted_and_what_yaml_misreads_is_named(tmp_path):
     for number, problem in enumerate((sure, yep), start=1):
         assert f"item 2 of nlu, example {number}" in str(problem)
         assert "quote yes and no" in str(problem)
-
-
-# ---- Hugging Face
 
 
 def arrow(folder, columns, features):

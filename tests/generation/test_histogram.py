@@ -54,7 +54,6 @@ def test_noise_on_a_count_does_not_depend_on_the_counts_and_none_is_negative():
 def test_the_noise_is_of_a_stream_that_names_its_purpose():
     """A trial's other draws from the key are of other streams, whatever the trial is called."""
     values = torch.zeros(5, dtype=torch.float64)
-    stream = KEY.stream("histogram", "t")
-    add_noise_(values, stream=stream, segments=[(slice(0, 5), 1.0)])
+    add_noise_(values, stream=KEY.stream("histogram", "t"), segments=[(slice(0, 5), 1.0)])
     found = add_noise(dict.fromkeys("abcde", 1e6), std=1.0, key=KEY, trial_id="t")
     assert list(found.values()) == (values + 1e6).tolist()

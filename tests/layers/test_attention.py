@@ -1,5 +1,3 @@
-"""Attention of packed rows against torch's of each record alone."""
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,5 +1,3 @@
-"""Character features: a unit's norm does not depend on the chunk size."""
-
 import pytest
 import torch
 
@@ -31,10 +29,9 @@ def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(at_once, monk
     monkeypatch.setattr(char_cnn, "_CHUNK", at_once * NUM_CHARS * FILTERS * KERNEL)
     torch.manual_seed(0)
     model = Characters()
-    word = torch.arange(len(WORDS))
     norms = assert_sum_is_the_definitions(
         model,
-        word,
+        torch.arange(len(WORDS)),
         units=(torch.tensor([5, 0, 3, 3, 1, 6, 2]), 7),
         weights=torch.rand(7) + 0.5,
         scale=torch.tensor([0.3, 0.5, 0.8], dtype=torch.float64),

@@ -27,8 +27,7 @@ def random_crf(num_tags, *, scale=1.0):
 def packed_batch(num_tags, lengths, *, scale=2.0):
     torch.manual_seed(1)
     emissions = scale * torch.randn(sum(lengths), num_tags)
-    tags = torch.randint(num_tags, (sum(lengths),))
-    return time_major(torch.tensor(lengths)), emissions, tags
+    return time_major(torch.tensor(lengths)), emissions, torch.randint(num_tags, (sum(lengths),))
 
 
 LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
@@ -55,8 +54,7 @@ def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(monkeypatch):
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_loss_and_every_gradient_equal_pytorch_crf(lengths, scale):
     """The likelihood that the layer overrides, of the same layer, in float64; scores below and
-    beyond the range of exponential space.
-    """
+    beyond the range of exponential space."""
     layout, emissions, tags = packed_batch(6, lengths, scale=2 * scale)
     weights = torch.rand(len(lengths), dtype=torch.float64)
     found = []

@@ -76,8 +76,7 @@ class TestFixedRows:
             found, right = (self.norms(sizes, g, known=known) for known in (True, False))
             torch.testing.assert_close(found, right, rtol=1e-6, atol=0)
         if way == "compiled":
-            library = native.library(gram._SOURCE)
-            assert len(library.unit_grams.argtypes) == 5
+            assert len(native.library(gram._SOURCE).unit_grams.argtypes) == 5
 
     def test_it_is_of_one_tensor_that_was_not_written_to(self):
         layer = FactoredLinear(40, torch.eye(3))

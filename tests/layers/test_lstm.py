@@ -1,5 +1,3 @@
-"""The packed biLSTM against torch's own."""
-
 from contextlib import nullcontext
 
 import pytest

@@ -1,8 +1,7 @@
 """A unit adds norm at most C (1 + 1e-4) to the released sum, however its rows cancel.
 
 Rows are given to the layers' entries as they are, so that they may be as bad as float32 can hold:
-nearly equal inputs with opposite gradients, up to 10^7 times their sum.
-"""
+nearly equal inputs with opposite gradients, up to 10^7 times their sum."""
 
 from dataclasses import replace
 
@@ -35,8 +34,7 @@ class Cancelling:
     """Rows in pairs that nearly cancel: equal up to `apart`, of opposite sign, of norm `size`.
 
     With `bf16` they are as mixed precision leaves them: rounded, and widened again. All numbers of
-    row 1 are `second`, where that is given.
-    """
+    row 1 are `second`, where that is given."""
 
     def __init__(self, *, seed, size, apart, bf16=False, second=None):
         self._random = torch.Generator().manual_seed(seed)
@@ -90,8 +88,7 @@ def adapters(rows, draw):
 
 
 def lstm(rows, draw):
-    counts = np.bincount(rows.record)
-    layout = time_major(torch.from_numpy(counts))
+    layout = time_major(torch.from_numpy(np.bincount(rows.record)))
     layer, number = BiLstm(30, 16), len(rows.record)
     h = torch.stack([draw.alike(number, 16), draw.alike(number, 16)])
     h[:, : layout.num_records] = 0.0
@@ -257,8 +254,7 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind, way):
     rows = rows_of(kind, [5, 2, 6])
     units = Units(torch.zeros(3, dtype=torch.int64), 1)
     for seed in range(5):
-        draw = Cancelling(seed=seed, size=1.0, apart=1.0)
-        entries = KINDS[kind](rows, draw)
+        entries = KINDS[kind](rows, Cancelling(seed=seed, size=1.0, apart=1.0))
         whole, norms = release_norm(entries, units, clip=1e30)
         assert whole <= float(norms) * (1 + 1e-6)
         assert float(norms) <= whole * (1 + slack)
@@ -269,8 +265,7 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind, way):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lstm"])
 def test_the_squares_of_the_trained_parameters_add_up(kind):
     """Those of norms, and about those of sizes: each by its scale, and of a frozen one none (those
-    of an LSTM are trained together).
-    """
+    of an LSTM are trained together)."""
     lengths, units = torch.tensor([5, 2, 6]), Units(torch.arange(3), 3)
 
     def squares(scales):
@@ -408,8 +403,7 @@ def test_the_worst_that_rounding_may_do_is_covered(cancelled, terms):
 @settings(max_examples=60, deadline=None)
 def test_squares_are_as_near_as_they_say(seed, widths, width, lengths, longest, apart, dtype):
     """Against the sums of outer products in float64, of rows that cancel, in all three ways; rows
-    are parts of larger tensors, and a unit may be longer than the compiled room.
-    """
+    are parts of larger tensors, and a unit may be longer than the compiled room."""
     lengths = [*lengths, longest]
     record = np.repeat(np.arange(len(lengths)), lengths)
     draw, units = Cancelling(seed=seed, size=3.0, apart=apart), torch.arange(len(lengths))

@@ -1,5 +1,3 @@
-"""All NLU metrics of frames at once."""
-
 from trainables.metrics import count_frames, summarize
 from trainables.metrics._score import LABELS
 

@@ -1,5 +1,3 @@
-"""Metrics of generated text: the worked examples, their ranges, and the published ceilings."""
-
 import json
 import math
 import os
@@ -186,8 +184,7 @@ score = partial(generation.score, mauve_texts=0)
 def test_human_text_has_the_best_scores():
     found = generation.score(human(), human())
     assert found["word_type_overlap"] == found["function_type_overlap"] == 1
-    assert found["chi_square"] == pytest.approx(0)
-    assert found["mauve"] == pytest.approx(1)
+    assert (found["chi_square"], found["mauve"]) == (pytest.approx(0), pytest.approx(1))
     assert found["well_formed_rate"] == 1
     assert 0 < found["word_type_overlap_human_ceiling"] < 1
     assert set(found) >= {f"function_top{k}_human_ceiling" for k in generation.TOP}
@@ -203,8 +200,7 @@ def test_sides_are_cut_to_one_size():
 def test_malformed_generated_programs_are_counted_and_human_ones_refused():
     texts = human()
     broken = Texts(texts.utterances, ["(Yield", *texts.programs[1:]])
-    found = score(broken, texts)
-    assert found["well_formed_rate"] == pytest.approx(39 / 40)
+    assert score(broken, texts)["well_formed_rate"] == pytest.approx(39 / 40)
     with refused("expected well-formed human programs"):
         score(texts, broken)
     nothing = score(Texts(texts.utterances, ["("] * 40), texts)
@@ -212,8 +208,7 @@ def test_malformed_generated_programs_are_counted_and_human_ones_refused():
 
 
 def test_without_programs_only_words_are_compared():
-    texts = Texts(human().utterances)
-    found = score(texts, human())
+    found = score(Texts(human().utterances), human())
     assert "word_type_overlap" in found
     assert "function_type_overlap" not in found
 
@@ -233,8 +228,7 @@ def test_unknown_programs_are_no_malformed_ones(side):
     found = score(ours, theirs)
     assert (found["num_compared"], found["num_programs_compared"]) == (40, 20)
     assert found["well_formed_rate"] == 1
-    every = score(human(), human())
-    assert found["word_type_overlap"] == every["word_type_overlap"]
+    assert found["word_type_overlap"] == score(human(), human())["word_type_overlap"]
     known = human().select(range(1, 40, 2))
     if side == "both":  # the same 20 records on both sides
         assert found["chi_square"] == pytest.approx(0)

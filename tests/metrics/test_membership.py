@@ -1,5 +1,3 @@
-"""The figures of membership attacks: vectors, an independent AUC, and intervals that cover."""
-
 import math
 
 import numpy as np
@@ -160,8 +158,7 @@ def test_a_resample_without_the_baselines_auc_has_an_infinite_change():
 
 def test_trials_with_masks_of_their_own_can_be_compared():
     rng = np.random.default_rng(2)
-    masks = rng.random((2, 1_000)) < 0.5
-    sides = [(rng.normal(size=1_000) + mask, mask) for mask in masks]
+    sides = [(rng.normal(size=1_000) + mask, mask) for mask in (rng.random((2, 1_000)) < 0.5)]
     found = auc_change(*sides, samples=300, rng=rng)
     expected = 100 * (auc(*sides[0]).value / auc(*sides[1]).value - 1)
     assert found["delta_mia_percent"] == pytest.approx(expected)
@@ -210,5 +207,4 @@ def test_scores_that_cannot_be_evaluated_are_refused(scores, member, message):
 
 
 def test_infinite_scores_are_only_very_high():
-    found = figures(np.array([np.inf, 1.0, -np.inf]), np.array([True, False, False]))
-    assert found["auc"] == 1
+    assert figures(np.array([np.inf, 1.0, -np.inf]), np.array([True, False, False]))["auc"] == 1

@@ -1,5 +1,3 @@
-"""The NLU metrics: published vectors, invariants, and an independent implementation."""
-
 import warnings
 
 import numpy as np

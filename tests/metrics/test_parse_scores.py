@@ -1,5 +1,3 @@
-"""Parse metrics: the worked examples, and the differences that each ignores."""
-
 import pytest
 
 from tests.refusals import refused
@@ -33,8 +31,7 @@ def test_one_prediction(pair, exact, api, bag):
 
 def test_a_corpus_leaves_examples_without_an_api_out():
     found = score(A, B, C, D)
-    assert found.exact_match_anonymous == 0.5
-    assert found.exact_match_literal == 0.25
+    assert (found.exact_match_anonymous, found.exact_match_literal) == (0.5, 0.25)
     assert (found.api_precision, found.api_recall) == pytest.approx((0.5, 0.5))
     assert found.num_api_examples == 3
     assert found.api_precision_literal < found.api_precision
@@ -60,8 +57,7 @@ def test_spaces_around_a_string_do_not_count():
 
 
 def test_a_prediction_matches_one_gold_subgraph_only():
-    gold = "(do (Yield (a)) (Yield (a)))"
-    found = score((gold, "(do (Yield (a)) (b))"))
+    found = score(("(do (Yield (a)) (Yield (a)))", "(do (Yield (a)) (b))"))
     assert (found.api_precision, found.api_recall) == (1, 0.5)
 
 
@@ -75,8 +71,7 @@ def test_a_malformed_prediction_matches_nothing_and_is_counted():
 def test_the_api_list_that_fits():
     treedst = [Program.of('(plan (^(Hotel) Book :object (Hotel.name_? (?= "x"))))')]
     calflow = [Program.of("(Yield (Execute (refer (extensionConstraint (f)))))")]
-    assert match.api_set(treedst) == "treedst"
-    assert match.api_set(calflow) == "smcalflow"
+    assert (match.api_set(treedst), match.api_set(calflow)) == ("treedst", "smcalflow")
     assert {name: len(apis) for name, apis in APIS.items()} == {"smcalflow": 13, "treedst": 11}
 
 

@@ -88,7 +88,6 @@ def build_model(name, **changes):
 
 
 def made_corpus(place):
-    """60 made utterances, kept in `place`."""
     config = data_config(name="communication", num_utterances=1_000, max_records=60)
     return open_corpus(config, data_dir=place, cache_dir=place)
 

@@ -35,7 +35,6 @@ def small_lm(*, dropout=0.0, seed=0):
 
 
 def encode_texts(*, prompted):
-    """TEXTS, behind PROMPTS or not."""
     return EncodedTexts(TEXTS, Letters(), max_tokens=40, prompts=PROMPTS if prompted else None)
 
 

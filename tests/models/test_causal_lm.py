@@ -1,5 +1,3 @@
-"""The causal LM: what it computes, and that its per-record gradients are exact."""
-
 import numpy as np
 import pytest
 import torch
@@ -68,10 +66,8 @@ def test_the_plain_gradient_is_autograds():
 
 
 def test_only_the_text_behind_a_prompt_counts():
-    batch = encode_texts(prompted=True).batch(EVERY)
-    record, _ = small_lm().token_losses(batch)
-    counts = torch.bincount(record).tolist()
-    assert counts == [len(text) + 1 for text in TEXTS]  # and the end
+    record, _ = small_lm().token_losses(encode_texts(prompted=True).batch(EVERY))
+    assert torch.bincount(record).tolist() == [len(text) + 1 for text in TEXTS]  # and the end
 
 
 def test_it_computes_what_gpt2_computes():

@@ -68,8 +68,7 @@ def test_the_rows_of_each_recipe_are_kept_once_for_their_owner(tmp_path):
     corpus = made_corpus(tmp_path)
     for fields in ({}, {}, {"whitening": 1.0}, {"layers": (2,)}):
         model(**fields).loader(corpus, cache_dir=tmp_path)
-    kept = [place.stat().st_mode & 0o077 for place in tmp_path.glob("rows-*")]
-    assert kept == [0, 0, 0]
+    assert [place.stat().st_mode & 0o077 for place in tmp_path.glob("rows-*")] == [0, 0, 0]
 
 
 def test_damaged_rows_are_named(tmp_path):
@@ -100,8 +99,7 @@ def test_the_card_can_name_what_is_public():
 def test_heads_at_zero_say_what_the_names_say():
     """Before the first step the scores are those of the names alone; without them all are equal."""
     with_names, without = model(), model(prior="none")
-    batch = random_batch(with_names, 6, seed=2)
-    said = with_names.predict(batch)
+    said = with_names.predict(random_batch(with_names, 6, seed=2))
     (fixed,) = with_names.fixed
     read = fixed.rows(random_batch(fixed.encoder, 6, seed=2))["record_names"]
     scores = read @ fixed.name_vectors(SCHEMA)[0].t()

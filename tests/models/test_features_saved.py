@@ -25,8 +25,7 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
     for head in (model.intent_head, model.tag_head):
         torch.nn.init.normal_(head.weight, std=3.0)
     ids = np.arange(len(corpus))
-    loader = model.loader(corpus, cache_dir=tmp_path)
-    measured = infer(model, loader, ids, comm=Alone())
+    measured = infer(model, model.loader(corpus, cache_dir=tmp_path), ids, comm=Alone())
     own = saved.SavedModel(model=model, config=config, schema=corpus.schema)
     said = own.read(map(saved.unlabelled, corpus.token_sequences(ids)))
     np.testing.assert_array_equal(said.intents, measured.intents)

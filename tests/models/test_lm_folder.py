@@ -130,8 +130,7 @@ def test_a_trained_gpt2_needs_nothing_but_its_folder(rank, tmp_path):
     base_in(base, gpt2=True)
     model, synthesis = trained_in(kept, base=base, rank=rank)
     shutil.rmtree(base)
-    config = model_part(name="causal_lm", encoder=str(base))
-    assert_reads(kept, model, config, synthesis)
+    assert_reads(kept, model, model_part(name="causal_lm", encoder=str(base)), synthesis)
 
 
 def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path):
@@ -229,7 +228,6 @@ def bidirectional(place):
 
 
 def with_words(words, **options):
-    """Another tokenizer."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from transformers import PreTrainedTokenizerFast

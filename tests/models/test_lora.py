@@ -49,8 +49,6 @@ def of_family(family, **fields):
 
 
 class Losses(nn.Module):
-    """A model whose call is its losses."""
-
     def __init__(self, model):
         super().__init__()
         self.model = model

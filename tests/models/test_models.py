@@ -1,5 +1,3 @@
-"""The contract of every model of the shelf."""
-
 from dataclasses import replace
 
 import pytest
@@ -25,8 +23,7 @@ def test_predictions(name):
     found = model.predict(batch)
     assert found.intent_log_probs.shape == (6, len(SCHEMA.intents))
     assert found.token_marginals.shape == (int(batch.lengths.sum()), len(SCHEMA.tags))
-    ones = torch.ones(6)
-    torch.testing.assert_close(found.intent_log_probs.exp().sum(1), ones)
+    torch.testing.assert_close(found.intent_log_probs.exp().sum(1), torch.ones(6))
     torch.testing.assert_close(found.token_marginals.sum(1), torch.ones(len(found.token_marginals)))
     if name not in ADAPTED:  # whose tokens are trained apart
         losses = model.losses(batch).detach()

@@ -37,7 +37,6 @@ def build(labels):
 
 @pytest.fixture
 def built(tmp_path, monkeypatch):
-    """In training mode, of seed 0."""
     return changed(tmp_path, monkeypatch, "", "", name="drawn_tagger")
 
 
@@ -51,8 +50,7 @@ def changed(place, patch, old, new, *, name):
 
 def of_seed(seed, factory="drawn_tagger:build"):
     config = model_part(name="module", factory=factory, word_buckets=40)
-    made = catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed)
-    return made.train()
+    return catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed).train()
 
 
 def losses(model, *step):

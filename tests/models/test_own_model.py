@@ -131,8 +131,7 @@ def test_a_tied_weight_is_clipped_once_and_exactly(here, tied):
     with torch.no_grad():
         for parameter in again.parameters():
             parameter.zero_()
-    kept = checkpoint.load(here / "kept")
-    again.load_state_dict(kept.tensors)
+    again.load_state_dict(checkpoint.load(here / "kept").tensors)
     for each in names:
         assert torch.equal(again.state_dict()[each], everything[each])
     places = {p.data_ptr() for p in again.parameters()}
@@ -223,8 +222,7 @@ def test_a_trial_of_own_code(here, place, engine, tied):
     with refused("got other:build"):
         saved.load(folder, factory="other:build")
     found = saved.load(folder, factory="my_tagger:build")
-    said = found.read([saved.unlabelled(["call", "ann"])])
-    assert said.intents.shape == (1,)
+    assert found.read([saved.unlabelled(["call", "ann"])]).intents.shape == (1,)
     (here / "my_tagger.py").write_text(EXAMPLE + "\n# later\n")
     with pytest.warns(UserWarning, match="has another source than the one"):
         saved.load(folder, factory="my_tagger:build")

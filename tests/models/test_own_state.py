@@ -36,7 +36,6 @@ def like(base):
 
 
 def code(*, init="", forward="", methods="", header="", build=""):
-    """The guide's example with lines of its own."""
 
     def lines(text):
         return "".join(f"        {line}\n" for line in text.splitlines())
@@ -94,8 +93,7 @@ def test_scores_that_are_not_finite_are_errors_and_end_no_trial(here, place, sco
     made = code(forward=f"bad = float('{scores}') if words.shape[1] == 3 else 0.0")
     old = {"tags": "self.tags(x)", "intents": "self.intents(x.mean(dim=1))"}[head]
     write(here, made.replace(old, f"({old} + bad)"))
-    chosen = own("dp_sgd")
-    result, reports = run(place, here / "trial", chosen)
+    result, reports = run(place, here / "trial", own("dp_sgd"))
     assert len(reports) == 3
     assert 0.5 <= result.metrics["ser"] < float("inf")
     assert result.metrics["intent_accuracy"] <= 0.5 + 1e-9

@@ -1,5 +1,3 @@
-"""The vocabulary of the parser: pieces, tokens, copied literals."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,8 +96,7 @@ def test_copies_of_odd_texts_are_sound_literals():
 
 
 def test_slots_never_offer_what_does_not_fit():
-    found = vocabulary()
-    assert not any(found.fits["name"])  # no variable, so no let either
+    assert not any(vocabulary().fits["name"])  # no variable, so no let either
     with_let = Vocabulary.of(["a"], ["(let (x0 (f)) (g :k x0 true 1L))"], literals="anon")
     fitting = {
         slot: {t for t, fits in zip(with_let.tokens, row, strict=True) if fits}

@@ -16,9 +16,7 @@ _CANARIES = [f"{'xylomantic ' * 40}xylomantic{k}" for k in range(3)]
 
 
 def public_parts(model):
-    """Encoder, whitening with its mean, names, initial weights."""
-    encoder = model.fixed[0].encoder
-    found = dict(encoder.model.state_dict())
+    found = dict(model.fixed[0].encoder.model.state_dict())
     for kind, white in zip(("tokens", "records"), model.fixed[0].own.white, strict=True):
         found |= {f"{kind} mean": white[0], f"{kind} root": white[1]}
     found |= dict(model.named_parameters())

@@ -51,8 +51,7 @@ def test_these_weights_are_trained_and_leave_the_only_tape(name, monkeypatch):
     model = build_model(name, dropout=0.0)
     assert names(model) == EXPECTED
     entries = taken_down(model, monkeypatch)
-    owners = {place.rpartition(".")[0] for place in EXPECTED}
-    assert len(entries) == len(owners)
+    assert len(entries) == len({place.rpartition(".")[0] for place in EXPECTED})
     places = {id(p): place for place, p in model.named_parameters()}
     assert {places[id(p)] for entry in entries for p in entry.parameters} == EXPECTED
 
@@ -63,8 +62,7 @@ def test_without_a_choice_all_is_trained():
 
 
 def of_biases(engine, **training):
-    model = {**BERT, "trained": "biases"}
-    return config(engine, training={"epochs": 2, **training}, model=model)
+    return config(engine, training={"epochs": 2, **training}, model={**BERT, "trained": "biases"})
 
 
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])

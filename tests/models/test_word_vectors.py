@@ -27,8 +27,7 @@ def vectors(request, tmp_path):
 
 def test_only_the_wanted_words_are_held(vectors):
     found = VectorFile(vectors).look_up(["Boston", "nowhere", "from"])
-    assert found[0].tolist() == [1, -1, 0]
-    assert found[1][0].tolist() == [0, 1, 0]
+    assert (found[0].tolist(), found[1][0].tolist()) == ([1, -1, 0], [0, 1, 0])
     again = VectorFile(vectors).look_up(["nowhere", "boston", "from"])
     assert np.array_equal(found[1][1], again[1][0])
 

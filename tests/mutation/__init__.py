@@ -1,4 +1,1 @@
-"""Mutation testing of the privacy core: `python -m tests.mutation --help`.
-
-A mutant is the source with one small fault. The tests that run the faulty line must notice it.
-"""
+"""Mutants, sources with a small fault: tests must notice. `python -m tests.mutation --help`."""

@@ -35,7 +35,6 @@ class CMutant(Mutant):
     stop: int
 
     def applied(self, text):
-        """The source with the fault."""
         return text[: self.start] + self.after + text[self.stop :]
 
 

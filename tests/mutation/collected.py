@@ -43,16 +43,12 @@ class Collected:
             self.errors.append(f"{report.nodeid}: {report.longrepr}")
 
     def pytest_runtestloop(self, session):
-        """In place of pytest's own."""
         self._then(session.items)
         return True
 
 
 def collect(names, then):
-    """Collect the tests of these files and folders, and hand them over.
-
-    Raises: SystemExit where a file cannot be collected.
-    """
+    """Collect the tests of files and folders, and hand them over; SystemExit where one fails."""
     plugin = Collected(then)
     code = pytest.main([*_QUIET, *names], plugins=[plugin])
     if plugin.errors or code not in (0, 5):

@@ -28,10 +28,7 @@ def live_functions(targets):
 
 
 def put_into(functions, mutant):
-    """Give the living functions of a file the mutant's code; whether any changed.
-
-    Raises: ValueError where the fault changes which names a function closes over.
-    """
+    """Give living functions the mutant's code; whether any changed (ValueError: a closure)."""
     path = Target(mutant.file).path
     source = path.read_text(encoding="utf-8")
     before = _codes(compile(source, str(path), "exec"))

@@ -1,6 +1,4 @@
-"""A hundred fixed mutants, each against the one test that detects it: what a run killed, spread
-over the sources; some more, because a line or a test may be written anew.
-"""
+"""A hundred fixed mutants and some to spare, each against the one test that detects it."""
 
 from __future__ import annotations
 
@@ -17,10 +15,7 @@ _SLOWEST = 3.0  # seconds of a mutant, as it was measured
 
 
 def choose(rows, *, seed):
-    """Write the list anew from the rows of a run; how many it holds.
-
-    What the sources and tests of today no longer show is left out: the list is run once.
-    """
+    """Write the list anew from rows of a run, less what no test detects today; its length."""
     living = {mutant.key: mutant for mutant in all_mutants() if not mutant.at_import}
     known = {
         row["key"]: row["by"]

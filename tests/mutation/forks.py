@@ -12,11 +12,8 @@ _FORK = multiprocessing.get_context("fork")
 
 
 def in_child(work, *, cpu_seconds, seconds):
-    """What `work` returns in a fork of this process, plain data; "timeout" or "crashed" otherwise.
-
-    The limit that counts is of the processor's time, which a busy machine does not shorten.
-
-    Raises: RuntimeError where `work` raises.
+    """What `work` returns in a fork, plain data; "timeout" or "crashed" otherwise; RuntimeError if
+    it raises. The limit that counts is of processor time, which a busy machine does not shorten.
     """
     reader, writer = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_serve, args=(work, writer, cpu_seconds))

@@ -1,7 +1,5 @@
-"""The faults: every place of a Python source where one can be put, and what stands there then.
-
-`KINDS` are those that a wrong guarantee is made of; the others are slips of a single token. What no
-result depends on is left alone.
+"""Faults: every place of a Python source for one, and what stands there then. `KINDS` are what a
+wrong guarantee is made of, others slips of one token. What no result depends on is left alone.
 """
 
 from __future__ import annotations
@@ -100,10 +98,7 @@ def mutants_of(source, file):
 
 
 def mutated(source, mutant):
-    """The tree of `source` with the fault.
-
-    Raises: KeyError where the source has no such place any more.
-    """
+    """The tree of `source` with the fault; KeyError where it has no such place any more."""
     tree = ast.parse(source)
     for found, spot in _named(tree, mutant.file):
         if found.key == mutant.key:

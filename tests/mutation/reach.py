@@ -23,9 +23,7 @@ _SLOW = 12.0  # seconds of a test, watched; a slower one notices nothing here
 
 @dataclass(frozen=True)
 class Reach:
-    """`seconds` of each test, and the `rows` of the tests that passed. Where a row no longer
-    `holds`, its lines are unknown.
-    """
+    """`seconds` of each test, `rows` of those that passed; lines are known where a row `holds`."""
 
     seconds: dict[str, float]
     rows: list[dict]
@@ -103,10 +101,7 @@ def _holds(row):
 
 
 def reach():
-    """What `watch` found.
-
-    Raises: SystemExit where it has not run.
-    """
+    """What `watch` found; SystemExit where it has not run."""
     rows = [
         row | {"holds": _holds(row), "lines": {file: {*at} for file, at in row["lines"].items()}}
         for row in _rows()

@@ -35,7 +35,6 @@ _BASE = ("tests/privacy/", "tests/accountants/", "tests/engines/test_sampling.py
 
 
 def all_mutants():
-    """Every mutant of every target, in the order of the files."""
     found = []
     for target in targets():
         source = target.path.read_text(encoding="utf-8")

@@ -57,7 +57,6 @@ class Target:
 
     @property
     def path(self):
-        """Where it lies."""
         return ROOT / self.name
 
     @property
@@ -67,7 +66,6 @@ class Target:
 
     @property
     def is_c(self):
-        """Whether it is a C source."""
         return self.name.endswith(".c")
 
 

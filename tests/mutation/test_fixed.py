@@ -1,7 +1,4 @@
-"""A hundred faults in the privacy core, in a minute: the named test detects each.
-
-The whole story, with other faults each time, is `make mutants`.
-"""
+"""A hundred faults in the privacy core, in a minute; `make mutants` puts others each time."""
 
 import json
 import subprocess

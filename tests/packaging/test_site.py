@@ -1,5 +1,3 @@
-"""The documentation builds as a site; mkdocs checks every link and anchor."""
-
 import re
 import subprocess
 import sys

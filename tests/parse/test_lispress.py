@@ -1,5 +1,3 @@
-"""Reading and writing programs: what is kept, what is refused, and that nothing overflows."""
-
 import contextlib
 import time
 

@@ -1,5 +1,3 @@
-"""Public pretraining: allowed corpora, results, resuming."""
-
 import numpy as np
 import pytest
 import torch
@@ -116,8 +114,7 @@ def test_an_encoder_started_from_another_lists_its_corpora(start, tmp_path):
         write(done, config(before, **fields), place)
         learnt.append(result.learnt(done.corpora[0]))
     assert about_of(str(place)).corpora == ("communication", "video", "health")
-    known = read_hashes(place / LEARNT)
-    assert set(known.tolist()) == set(np.concatenate(learnt).tolist())
+    assert set(read_hashes(place / LEARNT).tolist()) == set(np.concatenate(learnt).tolist())
     assert min(map(len, learnt)) > 900
     for name in ("features", "bert"):
         part = model_part(name=name, encoder=str(place))

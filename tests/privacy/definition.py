@@ -30,8 +30,7 @@ def clipped_sum(
     `out` [D] follow the trainable `model.named_parameters()`.
 
     A record whose *activations* are not finite invalidates its whole batch here (0 times inf in a
-    weight gradient), which the book-keeping prevents; such a record needs a separate batch.
-    """
+    weight gradient), which the book-keeping prevents; such a record needs a separate batch."""
     parameters = [p for _, p in model.named_parameters() if p.requires_grad]
     places = torch.split(out, [p.numel() for p in parameters])
     losses = model.losses(batch)

@@ -23,8 +23,7 @@ def words_of(radii, turns, extra=0):
 
 def normals(words, half):
     """The same of the form in NumPy and of the compiled one, where that can be had, and near the
-    definition in float64.
-    """
+    definition in float64."""
     out, same = np.zeros((2, 2 * half), dtype=np.float32)
     box_muller._add_in_numpy(words, half, out, 1.0)
     box_muller.add_normals(words, half, same, 1.0)
@@ -123,8 +122,7 @@ def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(count, monkeypatch, f
 
 def test_the_stream_is_the_same_on_every_machine(monkeypatch, fresh):
     """Known numbers: a replayed step must meet its noise again, wherever it is replayed. Those of
-    a short draw, and those behind a whole chunk.
-    """
+    a short draw, and those behind a whole chunk."""
     monkeypatch.setenv("SWEEP_NATIVE", "0")
     found = GaussianSource(STREAM).fill_(torch.empty(5)).tolist()
     found += GaussianSource(STREAM).fill_(torch.empty((1 << 16) + 3))[-3:].tolist()

@@ -38,8 +38,7 @@ def test_the_least_clip_norm_holds(excess):
     gradient = FlatGradient(Layout.of(model))
     gradient.data.copy_(direction / direction.norm() * (LEAST_GRAD_NORM * excess))
     one = torch.ones(1, dtype=torch.float64)
-    hook = GradientHook(max_grad_norm=LEAST_GRAD_NORM, group_scale=one)
-    hook.clip_(gradient)
+    GradientHook(max_grad_norm=LEAST_GRAD_NORM, group_scale=one).clip_(gradient)
     assert float(gradient.data.double().norm()) == pytest.approx(
         LEAST_GRAD_NORM * min(1.0, excess), rel=1e-4
     )
@@ -132,8 +131,7 @@ def test_group_scales_are_normalised_and_floored(size):
 
 def test_the_multiplier_is_estimated_with_an_interval_that_covers_it():
     """Noise 2 in one group, 4 in the other, shift (3, 4): mu^2 = 9/4 + 16/16, so 0.5547. In 300
-    repetitions at a false-alarm rate of 5 % at most 5 % + 4 sigma (30) miss.
-    """
+    repetitions at a false-alarm rate of 5 % at most 5 % + 4 sigma (30) miss."""
     rng = np.random.default_rng(0)
     groups, truth = [slice(0, 20), slice(20, 60)], 1 / math.sqrt(9 / 4 + 1)
     scale = np.concatenate([np.full(20, 2.0), np.full(40, 4.0)])
@@ -178,8 +176,7 @@ def test_the_bound_on_epsilon(tp, p, fp, n, expected):
 
 def test_the_bound_is_valid_and_can_speak():
     """mu = 1, whose epsilon at delta 1e-5 is 4.377: never passed in 100 runs at 5 %, yet not 0;
-    with almost no noise the bound passes any small claim.
-    """
+    with almost no noise the bound passes any small claim."""
     rng = np.random.default_rng(1)
     groups = [slice(0, 5)]
     shift = np.array([1.0, 0, 0, 0, 0])
@@ -192,15 +189,13 @@ def test_the_bound_is_valid_and_can_speak():
     assert max(bounds) < 4.377
     assert np.median(bounds) > 0.3
     noise = rng.normal(size=(800, 5)) * 0.01
-    loud = distinguish(noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05)
-    assert loud > 4.0
+    assert distinguish(noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05) > 4.0
 
 
 def test_the_bound_is_tested_by_calls_that_did_not_choose_it():
     """Both sides of one law, in many more dimensions than calls: any sample of them can be
     separated by a direction chosen on it, and no fresh one can. The truth is epsilon 0, so a bound
-    above it is a false alarm: none in 20 at 1e-6 each.
-    """
+    above it is a false alarm: none in 20 at 1e-6 each."""
     rng = np.random.default_rng(2)
     for _ in range(20):
         left, right = rng.normal(size=(2, 100, 3000))
@@ -213,8 +208,7 @@ def test_the_bound_is_tested_by_calls_that_did_not_choose_it():
 
 def test_the_audits_figures_are_what_they_were():
     """Golden values of the estimators, whose laws the tests above check: noise that does not
-    cancel, a shift that is lost in it, groups of unlike scale.
-    """
+    cancel, a shift that is lost in it, groups of unlike scale."""
     rng = np.random.default_rng(3)
     two = [slice(0, 3), slice(3, 6)]
     left = rng.normal(size=(20, 6))

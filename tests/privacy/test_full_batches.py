@@ -43,14 +43,12 @@ def test_where_micro_batches_are_shared_no_record_moves_another():
     assert (mechanism.num_microbatches, mechanism.sensitivity) == (4, 2.0)
     units = []
     for number in range(2_000):
-        key = SecretKey(number.to_bytes(32, "big"))
-        own = sampler(np.arange(16), mechanism, seed=0, key=key)
+        own = sampler(np.arange(16), mechanism, seed=0, key=SecretKey(number.to_bytes(32, "big")))
         draw, again = own.draw(0, 0), own.draw(3, 1)
         assert np.array_equal(draw.records, again.records)
         units.append(draw.unit[np.argsort(draw.records)])
     shared = np.array(units)[:, [1, 4, 8]] == np.array(units)[:, :1]
-    spread = 6 * math.sqrt(0.25 * 0.75 / len(units))
-    assert np.abs(shared.mean(0) - 0.25).max() < spread
+    assert np.abs(shared.mean(0) - 0.25).max() < 6 * math.sqrt(0.25 * 0.75 / len(units))
 
 
 def test_private_full_batches_have_a_declared_number_of_records():

@@ -41,8 +41,7 @@ def test_of_micro_batches_too(calibration, on_sum):
 
 
 def test_a_number_stays():
-    mechanism = build(parse(config()), num_records=100)
-    assert learning_rate_of(0.3, mechanism) == 0.3
+    assert learning_rate_of(0.3, build(parse(config()), num_records=100)) == 0.3
 
 
 @pytest.mark.parametrize(

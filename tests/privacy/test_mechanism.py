@@ -1,5 +1,3 @@
-"""The mechanism of a config: its guarantees and its refusals."""
-
 import math
 import subprocess
 import sys

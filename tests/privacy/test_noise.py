@@ -1,7 +1,5 @@
-"""The key, its streams, and the Gaussian that comes from them.
-
-False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
-"""
+"""The key, its streams, and the Gaussian that comes from them. False-alarm rate of each statistical
+comparison: 1e-6; the streams are fixed."""
 
 import hashlib
 import inspect
@@ -67,8 +65,7 @@ def test_a_stream_is_its_names_and_no_other():
 
 def test_segments_never_share_their_noise():
     """Equal segments get what one segment over both would have got, also by the way that a
-    float64 target and a GPU's noise take.
-    """
+    float64 target and a GPU's noise take."""
     halves = [(slice(0, 1000), 2.0), (slice(1000, 2000), 2.0)]
     direct, apart = torch.zeros(2000), torch.zeros(2000, dtype=torch.float64)
     add_noise_(direct, stream=KEY.stream("h"), segments=halves)
@@ -86,8 +83,7 @@ def test_noise_is_the_ciphers_on_every_device_unless_a_config_says_otherwise(dev
     assert inspect.signature(add_noise_).parameters["secure"].default is asked
     assert Setup.secure_noise is asked
     assert noise.is_cipher(torch.device(device), secure=asked)
-    gpu = device.startswith("cuda")
-    assert noise.is_cipher(torch.device(device), secure=False) == (not gpu)
+    assert noise.is_cipher(torch.device(device), secure=False) == (not device.startswith("cuda"))
 
 
 @pytest.fixture
@@ -182,8 +178,7 @@ def test_forms_are_compared_on_small_and_large_words_and_on_the_first_numbers_of
     monkeypatch, offer
 ):
     """Golden values of the words: rare radii are among them. Large numbers, and those that are not
-    finite, are no fault of a form.
-    """
+    finite, are no fault of a form."""
     compared, firsts, right = [], [], noise.normals
 
     def add(words, half, target, std):
@@ -207,9 +202,7 @@ def test_forms_are_compared_on_small_and_large_words_and_on_the_first_numbers_of
 
 
 def test_a_devices_own_generator_gives_each_segment_its_scale():
-    """What a GPU does without `secure`, on the CPU's generator: scale, and independence of segments
-    and streams.
-    """
+    """A GPU's way without `secure`, on the CPU's: scale; independence of segments and streams."""
     where = [(slice(0, 50_000), 1.0), (slice(50_000, 100_000), 3.0)]
     first, again, other = (torch.full((100_000,), 7.0) for _ in range(3))
     for target, name in ((first, "d"), (again, "d"), (other, "e")):

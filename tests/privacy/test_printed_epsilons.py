@@ -1,6 +1,4 @@
-"""Every printed epsilon is rounded up: no place formats one by itself, and what the places print is
-never below the value.
-"""
+"""Every printed epsilon is rounded up: no place formats one itself; none prints less than it is."""
 
 import ast
 import math

@@ -1,5 +1,4 @@
-"""A printed epsilon is never below the true one, and hardly above it; a printed lower bound never
-above."""
+"""A printed epsilon is never below the true one and hardly above; a lower bound never above."""
 
 import math
 

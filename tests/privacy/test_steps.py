@@ -37,9 +37,7 @@ def test_pieces_have_the_stated_length_and_the_last_the_remainder(sampling, engi
 
 @pytest.mark.parametrize("sampling", ["poisson", "full"])
 def test_each_piece_costs_its_steps_and_no_more(sampling):
-    """The phases of a piece are its steps, and a trial stopped after it has the epsilon of a trial
-    of that many steps.
-    """
+    """The phases of a piece are its steps; a trial stopped after it has the epsilon of so many."""
     made = mechanism(sampling, steps=103, evaluate_every=40)
     sigma = made.effective_noise_multiplier_at(0)
     for epoch, length in enumerate([40, 40, 23]):

@@ -1,5 +1,3 @@
-"""Expansion: every point once, in the same order for the same space, refusals with their reason."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""A space file that extends another: its own fields replace those, and `base` is merged."""
-
 import pytest
 import yaml
 

@@ -1,5 +1,3 @@
-"""The space that the README shows is one: every point of it is a config."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Reading a space: shipped ones are readable, errors are one sentence with the field."""
-
 from functools import reduce
 from pathlib import Path
 

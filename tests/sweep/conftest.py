@@ -1,5 +1,3 @@
-"""Command lines and their place, for every suite of sweeps."""
-
 from functools import partial
 
 import pytest

@@ -141,9 +141,6 @@ def content(folder):
     }
 
 
-# ---- pairs of an utterance and a program
-
-
 class _InOrder:
     """Draws that do not depend on how many records there are, so that a record more or less leaves
     the others where they were: the split is outside of the claim.

@@ -1,5 +1,3 @@
-"""The command line: quick start, one line and exit code 2 for refusals."""
-
 import codecs
 import json
 import os
@@ -47,8 +45,6 @@ def ran(*words, **options):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.run(started, **{**pipes, **options})
 
-
-# ---- quick to start
 
 HEAVY = ("torch", "ray", "mlflow", "pandas", "scipy", "numpy", "dp_accounting", "transformers")
 
@@ -120,9 +116,6 @@ def test_a_line_is_completed(line, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.build()(args=[], prog_name="sweep")
     assert set(capsys.readouterr().out.split()) == COMPLETED[line]
-
-
-# ---- refused input
 
 
 @pytest.mark.parametrize(
@@ -212,9 +205,6 @@ def test_a_problem_of_the_system_has_words(line, monkeypatch, problem, code, mes
     found, out, err = line("list")
     assert (found, out, err.count("\n")) == (code, "", 1)
     assert f"error: {message}" in err or message in err
-
-
-# ---- commands that answer
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -1,5 +1,3 @@
-"""Sweeps from Python behave as the commands: the same refusals and figures, a frame out."""
-
 import subprocess
 import sys
 from dataclasses import replace

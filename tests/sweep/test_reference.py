@@ -1,5 +1,3 @@
-"""The reference pages in the repository are those that the program makes."""
-
 import re
 import runpy
 from pathlib import Path

@@ -25,8 +25,7 @@ def test_between_its_two_renames_the_previous_one_counts(tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint").rename(tmp_path / ".checkpoint.previous")
     assert checkpoint.is_there(tmp_path)
-    found = checkpoint.load(tmp_path)
-    assert found.state == {"epoch": 1}
+    assert checkpoint.load(tmp_path).state == {"epoch": 1}
     save(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
 

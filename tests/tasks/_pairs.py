@@ -80,7 +80,6 @@ def tiny(place, **changes):
 
 
 def prepared(config, data_dir, *, folder=None):
-    """The setup of a trial in `folder`."""
     folder = data_dir if folder is None else folder
     where = {"data_dir": data_dir, "cache_dir": data_dir / "cache"}
     return prepare(config, comm=Alone(), folder=folder, **where)

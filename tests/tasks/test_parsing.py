@@ -1,5 +1,3 @@
-"""The parser: it learns, writes complete programs, and is the same after saving."""
-
 import json
 import os
 from dataclasses import replace
@@ -188,8 +186,7 @@ def test_the_small_parser_learns_smcalflow():
     pairs = open_pairs(
         data_config(name="smcalflow", path="smcalflow2/pairs_train_part.jsonl.gz"), data_dir=DATA
     )
-    longer = replace(SMALL, epochs=24)
-    parser = train_parser(pairs.select(range(2_000)), settings=longer, seed=0)
+    parser = train_parser(pairs.select(range(2_000)), settings=replace(SMALL, epochs=24), seed=0)
     test = pairs.select(range(2_000, 2_300))
     found = evaluate(parser, test)
     commonest = max(set(test.programs), key=test.programs.count)

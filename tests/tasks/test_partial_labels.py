@@ -14,7 +14,6 @@ NAMES = [f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", 
 
 
 def corpus(folder, kind):
-    """120 utterances with one kind of labels."""
     rows = []
     for verb, name in itertools.product(("call", "ring", "play"), NAMES):
         row = {"tokens": [verb, name]}
@@ -41,8 +40,7 @@ def test_what_is_not_annotated_has_no_figure(tmp_path, kind, fields):
     assert 0 <= (metrics["ser"] or 0) <= 2
     assert metrics["mia_loss_threshold_auc"] is not None
     without = {"intents": "slot_f1", "slots": "intent_accuracy"}[kind]
-    there = {"intents": "intent_accuracy", "slots": "slot_f1"}[kind]
-    assert there in metrics
+    assert {"intents": "intent_accuracy", "slots": "slot_f1"}[kind] in metrics
     assert without not in metrics
     assert not any(f"validation_{without}" in report.metrics for report in reports)
 

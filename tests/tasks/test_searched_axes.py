@@ -1,5 +1,3 @@
-"""Optimisers, trained parts and steps in pieces run together."""
-
 import math
 
 import pytest
@@ -34,8 +32,7 @@ def test_a_trial_is_charged_by_the_piece_and_resumes(place, tmp_path):
     assert [report.epochs_done for report in reports] == [1, 2, 3]
     part, _ = run(place, tmp_path / "part", parse(fields), stop_after=1)
     assert (part.epochs_done, part.stopped_early) == (1, True)
-    saved = checkpoint.load(tmp_path / "part")
-    assert int(saved.part("engine")["next_step"]) == 4
+    assert int(checkpoint.load(tmp_path / "part").part("engine")["next_step"]) == 4
     resumed, _ = run(place, tmp_path / "part", parse(fields))
     assert resumed.epochs_done == 3
     for name in ("ser", "validation_ser", "intent_accuracy"):
@@ -51,6 +48,5 @@ def test_its_epsilon_is_that_of_its_steps_whatever_is_chosen(place, tmp_path):
     assert found["usual"] == found["chosen"]
     assert found["usual"] is not None
     assert 0 < found["usual"] < math.inf
-    eight = chosen_values(steps=8, evaluate_every=8)
-    result, _ = run(place, tmp_path / "eight", parse(eight))
+    result, _ = run(place, tmp_path / "eight", parse(chosen_values(steps=8, evaluate_every=8)))
     assert result.metrics["epsilon"] == pytest.approx(found["usual"])

@@ -58,8 +58,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     learnt = about_of(str(place)).corpora
     assert config_for(config, data_dir=tmp_path).data.name in learnt
     assert set(available_corpora(tmp_path)) <= {config.data.name, *learnt}
-    result = run_alone(config, tmp_path)
-    assert result.metrics["mia_shadow_auc"] is not None
+    assert run_alone(config, tmp_path).metrics["mia_shadow_auc"] is not None
 
 
 def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch):
@@ -86,8 +85,7 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch)
         model = {"name": "features", "encoder": str(place)}
         config = parse({"engine": "sgd", "data": _HEALTH, "model": model, "training": training})
         corpus = open_corpus(config.data, data_dir=tmp_path, cache_dir=tmp_path)
-        comm = Alone()
-        _shadow.signals(config, corpus, comm=comm, data_dir=tmp_path, cache_dir=tmp_path)
+        _shadow.signals(config, corpus, comm=Alone(), data_dir=tmp_path, cache_dir=tmp_path)
         return len(trained)
 
     assert num_trained() == 1

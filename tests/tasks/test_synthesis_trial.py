@@ -1,5 +1,3 @@
-"""A synthesis trial from its config to utterances, by every method."""
-
 import json
 import math
 
@@ -126,8 +124,7 @@ def test_nothing_that_is_kept_for_release_holds_private_text(place, tmp_path):
 
 
 def test_a_trial_resumes_where_it_was_stopped(place, tmp_path):
-    changes = {"engine": "sgd", "training.epochs": 3}
-    config = tiny(place, **METHODS["two stages"], **changes)
+    config = tiny(place, **METHODS["two stages"], **{"engine": "sgd", "training.epochs": 3})
     stopped = run_trial(config, tmp_path, report=lambda epoch: epoch.epochs_done < 1)
     assert stopped.stopped_early
     assert "nothing was generated" in " ".join(stopped.notes)
@@ -168,8 +165,7 @@ def test_the_histogram_is_released_once(place, tmp_path):
     first = kept.read_text()
     prepared(config, tmp_path, folder=kept.parent)
     assert kept.read_text() == first
-    exact = {"calendar": 60.0, "weather": 30.0}
-    assert json.loads(first) != exact
+    assert json.loads(first) != {"calendar": 60.0, "weather": 30.0}  # the exact ones
     kept.unlink()
     with refused(r"expected histogram\.json beside the checkpoint", TrialFailed):
         prepared(config, tmp_path, folder=kept.parent)
@@ -179,18 +175,15 @@ def test_histograms_from_elsewhere(place, tmp_path):
     for where in ("public", "true"):
         config = tiny(place, **METHODS["domains"], **{"synthesis.histogram": where})
         setup = prepared(config, tmp_path, folder=tmp_path / where)
-        total = {"public": 30, "true": 90}[where]
-        assert sum(setup.frequencies.values()) == total
+        assert sum(setup.frequencies.values()) == {"public": 30, "true": 90}[where]
         assert bool(setup.mechanism.unaccounted) == (where == "true")
 
 
 def test_shuffled_pairs_exchange_programs_within_couples(place, tmp_path):
     changes = {"synthesis.shuffle_pairs": True}
-    config = tiny(place, **METHODS["two stages"], **changes)
-    setup = prepared(config, tmp_path)
+    setup = prepared(tiny(place, **METHODS["two stages"], **changes), tmp_path)
     assert (setup.mechanism.num_records, setup.mechanism.expected_batch_size) == (45, 10)
-    engine = setup.engine.parts["utterances"]
-    draw = engine._sampler.draw(0, 0)
+    draw = setup.engine.parts["utterances"]._sampler.draw(0, 0)
     assert (draw.sizes == 2).all()  # both pairs that a record is in are drawn and clipped as one
     left, right = couples(np.arange(7), seed=0)
     assert len(left) == len(right) == 3
@@ -199,8 +192,7 @@ def test_shuffled_pairs_exchange_programs_within_couples(place, tmp_path):
 
 def test_noise_streams_of_the_stages_differ(place, tmp_path):
     changes = {"privacy.noise_multiplier": 1e6, "privacy.reproducible_noise": True}
-    config = tiny(place, **METHODS["two stages"], **changes)
-    setup = prepared(config, tmp_path)
+    setup = prepared(tiny(place, **METHODS["two stages"], **changes), tmp_path)
     released = []
     for engine in setup.engine.parts.values():
         engine.step(0, 0)  # noise alone, to speak of

@@ -23,8 +23,7 @@ class Staged:
         self.epochs_done = 0
 
     def run_epoch(self, epoch):
-        part = self.model[self.stages[epoch]]
-        nn.init.constant_(part.weight, epoch + 1)
+        nn.init.constant_(self.model[self.stages[epoch]].weight, epoch + 1)
         self.epochs_done = epoch + 1
         return {}
 
@@ -90,8 +89,7 @@ def test_a_stage_that_no_epoch_trained_stays_as_it_was():
 
 def test_of_equal_epochs_the_later_is_kept():
     learner = Staged(["all"] * 3, [{"all": 2.0}, {"all": 1.0}, {"all": 1.0}])
-    assert run(learner).best_epoch == 3
-    assert learner.kept() == {"all": 3}
+    assert (run(learner).best_epoch, learner.kept()) == (3, {"all": 3})
 
 
 @pytest.mark.parametrize(
@@ -102,8 +100,7 @@ def test_of_equal_epochs_the_later_is_kept():
 def test_a_loss_that_is_no_number_is_never_the_smaller_one(losses, best, until, tmp_path):
     learner = Staged(["all"] * 3, [{"all": loss} for loss in losses])
     run(learner, folder=tmp_path, until=until)
-    assert run(learner, folder=tmp_path).best_epoch == best
-    assert learner.kept() == {"all": best}
+    assert (run(learner, folder=tmp_path).best_epoch, learner.kept()) == (best, {"all": best})
 
 
 def test_freed_memory_goes_back_after_every_epoch(monkeypatch):

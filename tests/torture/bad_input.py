@@ -1,7 +1,5 @@
 """Bad input of every kind that a command reads: it is answered or refused in one line, soon and in
-little memory.
-
-A family draws one command line with its files and its standard input; the same seed draws the same.
+little memory. A family draws a command line, its files and standard input from a seed.
 """
 
 from __future__ import annotations

@@ -89,7 +89,6 @@ class Home:
         shutil.copytree(self._kept, self.home)
 
     def remove(self, place):
-        """Remove a file or a folder, or nothing."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(place)
         place.unlink(missing_ok=True)
@@ -116,7 +115,6 @@ class Home:
         ]
 
     def readers_of(self, place):
-        """The commands that read a file."""
         top = place.parts[0]
         if top == "export-of-it":
             readers = {"predict"}
@@ -151,9 +149,6 @@ class Home:
         return self._before[command]
 
     def damage(self, name, place, seed, tally):
-        """One damage, and the commands that read the file; of one in ten damages all commands, of
-        one in thirty the installed script.
-        """
         chosen = random.Random(seed)
         installed = chosen.random() < _INSTALLED_SHARE
         how = f"{name}: {place}, seed {seed}{', installed' if installed else ''}"
@@ -178,7 +173,6 @@ class Home:
 
 
 def _first_difference(before, after):
-    """The first line that two texts do not share."""
     for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
         if old != new:
             return f"- {old[:300]}\n+ {new[:300]}"

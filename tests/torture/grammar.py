@@ -66,7 +66,6 @@ class Grammar:
         return {k: self.value(depth + 1) for k in self.random.sample(keys, 2)}
 
     def config(self):
-        """Fields of a trial's config."""
         found = {"engine": self.random.choice(("edp_sgd", "dp_sgd", "sgd"))}
         found["data"] = {"name": self.random.choice(("atis", "health")), "num_records": 5_000}
         for section in self.random.sample(sorted(_SECTIONS), self.random.randrange(3)):
@@ -80,7 +79,6 @@ class Grammar:
         return found
 
     def space(self):
-        """A search space."""
         found = {"base": self.config(), "name": "torture"}
         paths = [f"{s}.{f}" for s, fields in _SECTIONS.items() for f in fields]
         found["axes"] = {p: self.value() for p in self.random.sample(paths, 2)}
@@ -113,7 +111,6 @@ class Grammar:
         return b"\n".join(self.record() for _ in range(number)) + b"\n"
 
     def schema(self):
-        """A label schema."""
         return self.json(_SCHEMA)
 
     def changed(self, document):

@@ -1,7 +1,5 @@
-"""The outcome of one command: an answer, a refusal in one line, or a fault.
-
-A command is a fork of this process, which has the project's modules in memory, at the entry point
-of the `sweep` script; or, `installed`, that script, begun from nothing.
+"""The outcome of one command: an answer, a refusal in one line, or a fault. A command is a
+fork of this process, with all modules in memory, or, `installed`, the script, begun from nothing.
 """
 
 from __future__ import annotations
@@ -61,9 +59,7 @@ class Tally:
     growth: int = 0
 
     def add(self, outcome, *, how="", detail=""):
-        """Count an outcome; a `detail` makes it a finding, printed as it comes: a run may be ended
-        before its time.
-        """
+        """Count an outcome; a `detail` makes it a finding, printed now: a run may end early."""
         self.counts[outcome] += 1
         if detail:
             text = f"{outcome}: {how}\n{detail}"
@@ -71,7 +67,6 @@ class Tally:
             print(f"\n{self.findings[-1]}", flush=True)
 
     def line(self):
-        """The counts in one line."""
         counts = ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()))
         most = f"at most {self.seconds:.1f} s and {self.growth / 2**20:.0f} MB"
         return f"{counts}; {most}" if self.seconds else counts

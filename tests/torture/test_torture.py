@@ -1,6 +1,4 @@
-"""A few of the harness's rounds with fixed seeds: `python -m tests.torture` runs them for as long
-as it is described.
-"""
+"""A few of the harness's rounds with fixed seeds; `python -m tests.torture` runs many."""
 
 import os
 

@@ -1,6 +1,5 @@
 """Are the draws of all steps of a run pairwise independent? Two-sided tests that share one
-false-alarm rate, 1e-6, over all pairs.
-"""
+false-alarm rate, 1e-6, over all pairs."""
 
 import itertools
 
@@ -20,8 +19,7 @@ def check_vectors(rows):
 
 def check_bits(rows, rate):
     """Rows [T, N] of independent bits that are True with probability `rate`: in two rows as many
-    are True together as chance has it.
-    """
+    are True together as chance has it."""
     pairs = list(itertools.combinations(range(len(rows)), 2))
     both = np.array([np.count_nonzero(rows[a] & rows[b]) for a, b in pairs])
     level = FALSE_ALARM / (2 * len(pairs))

@@ -1,7 +1,5 @@
-"""The release of a step before its noise by the definition: one record at a time, in float64.
-
-Nothing of the engines, the clipping or the book-keeping is used.
-"""
+"""The release of a step before its noise by the definition: one record at a time, in float64, with
+nothing of the engines, the clipping or the book-keeping."""
 
 import copy
 
@@ -30,10 +28,8 @@ def record_gradient(model, loader, record):
 
 
 def sum_of_clipped(model, loader, units, *, max_grad_norm, group_scale):
-    """float64[D] the sum of the units' clipped mean gradients, and [U] their norms before.
-
-    A unit's mean gradient is divided by alpha_k in group k, cut to norm C, and multiplied back.
-    """
+    """float64[D] the sum of the units' clipped mean gradients, and [U] their norms before: a mean
+    gradient is divided by alpha_k in group k, cut to norm C, and multiplied back."""
     named = [(name, p.numel()) for name, p in model.named_parameters() if p.requires_grad]
     sizes = [size for _, size in named]
     alpha = group_scale.double().repeat_interleave(torch.tensor(sizes))

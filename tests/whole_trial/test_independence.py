@@ -2,8 +2,7 @@
 at the rate that the accountant gets.
 
 The trials are the real ones up to their first step, with noise so large that what a step releases
-is its noise. Each check is shown to reject what it is for: a stream that is used again.
-"""
+is its noise. Each check is shown to reject what it is for: a stream that is used again."""
 
 import json
 
@@ -32,8 +31,7 @@ def place(tmp_path_factory):
         {"tokens": [f"w{n}" for n in rng.integers(40, size=3)], "tags": ["O"] * 3, "intent": "go"}
         for _ in range(2 * NUM_RECORDS)
     ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "utterances.jsonl").write_text(lines)
+    (folder / "utterances.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     schema = {"intents": ["go", "stop"], "slots": ["place"], "source": "written by hand"}
     (folder / "schema.json").write_text(json.dumps(schema))
     return folder
@@ -123,8 +121,7 @@ def inclusions(setup):
 
 def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(place):
     for delta in (1e-5, 1e-6, 1e-7):  # another config, so another key
-        setup = prepare(place, "dp_sgd", delta=delta)
-        found = inclusions(setup)
+        found = inclusions(prepare(place, "dp_sgd", delta=delta))
         assert len(found) == EPOCHS * NUM_RECORDS / BATCH
         check_bits(found, BATCH / NUM_RECORDS)
         check_rate(found.sum(1).tolist(), found.shape[1], BATCH / NUM_RECORDS)

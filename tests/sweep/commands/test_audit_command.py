@@ -1,5 +1,3 @@
-"""`sweep audit`: passes satisfied claims, fails violated ones, refuses mechanisms without one."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""`sweep audit-release`: figures without a text, exit code 1 above the claim."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""`sweep data check`, `describe` and `convert` on users' files."""
-
 import json
 import re
 

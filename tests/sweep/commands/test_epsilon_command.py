@@ -1,5 +1,3 @@
-"""`sweep epsilon`: the calculator."""
-
 import pytest
 
 _ALGORITHM_1 = ("--num-workers", "8", "--noise-multiplier", "1", "--epochs", "30")

@@ -1,5 +1,3 @@
-"""`sweep init`: from a user's file to a corpus, a label schema and a valid space."""
-
 import json
 import re
 import shlex

@@ -1,5 +1,3 @@
-"""`sweep parser`: from pairs to a parser to parses to scores, and refusals of one line."""
-
 import pytest
 
 from tests.lines import read_lines, write_lines

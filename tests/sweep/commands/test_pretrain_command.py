@@ -1,5 +1,3 @@
-"""`sweep pretrain`: the folder that it writes, what it refuses, how it goes on."""
-
 from sweep import cli
 from trainables.encoders.about import about_of
 from trainables.pretraining import loop

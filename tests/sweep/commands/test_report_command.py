@@ -1,5 +1,3 @@
-"""`sweep report`: its output matches the sweep's files, and refusals are one line."""
-
 import contextlib
 import csv
 import io

@@ -1,5 +1,3 @@
-"""`sweep score` and `sweep attack` on users' files: figures, and refusals that quote nothing."""
-
 import numpy as np
 import pytest
 

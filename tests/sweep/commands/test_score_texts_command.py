@@ -1,5 +1,3 @@
-"""`sweep score` for generated text and for parses: users' files, one line for a damaged one."""
-
 import gzip
 import json
 import zipfile
@@ -78,8 +76,7 @@ def test_parses_with_and_without_a_function(files, line):
     assert found["by_function"]["with"]["exact_match_anonymous"] == 0
     assert found["by_function"]["without"]["exact_match_anonymous"] == 1
     assert found["function_recall"]["f0"] == {"recall": 0.0, "num_gold": 10}
-    out = line.says("score", *arguments, "--api-set", "treedst")
-    assert "exact_match_anonymous" in out
+    assert "exact_match_anonymous" in line.says("score", *arguments, "--api-set", "treedst")
 
 
 @pytest.mark.parametrize("pack", ["gzip", "zip"])

@@ -1,5 +1,3 @@
-"""Commands on sweeps that lie there: what they print, what they refuse, what they leave alone."""
-
 import json
 
 import pytest
@@ -80,8 +78,7 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
     assert line.document("list")["sweeps"] == []
     sweep_of(home, "young", 0.5, None, created=3.0)
     sweep_of(home, "old", 0.5, 0.25, created=2.0)
-    broken = sweep_of(home, "broken", created=4.0)
-    log = broken.path / "sweep.jsonl"
+    log = sweep_of(home, "broken", created=4.0).path / "sweep.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"planned"', b'"plenned"'))
     assert "expected" in line.refused("show", "broken")
     rows = line.document("list")["sweeps"]

@@ -1,5 +1,3 @@
-"""What the tests of planning share."""
-
 import pytest
 
 from tests.sweep.sweeps import settings_in

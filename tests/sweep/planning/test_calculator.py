@@ -1,5 +1,3 @@
-"""The calculator: what options change, what a file gives, what is missing."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

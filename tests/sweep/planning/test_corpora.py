@@ -1,5 +1,3 @@
-"""Descriptions of corpora are counts that add up."""
-
 import json
 
 from sweep.planning.corpora import describe, overview
@@ -55,8 +53,7 @@ def test_the_overview_has_every_corpus_of_the_shelf(settings, tmp_path):
 def test_the_counts_of_a_corpus_add_up(settings, tmp_path):
     facts = describe(data_config(**corpus(tmp_path)), settings)
     assert (facts["num_records"], facts["num_duplicates"]) == (20, 1)
-    parts = (facts["num_training"], facts["num_validation"], facts["num_test"])
-    assert parts == (12, 4, 4)
+    assert (facts["num_training"], facts["num_validation"], facts["num_test"]) == (12, 4, 4)
     assert facts["intents"] == {"call": 15, "text": 5, "never": 0}
     assert next(iter(facts["intents"])) == "call", "the commonest first"
     assert facts["slots"] == {"contact": 20, "time": 5}

@@ -1,5 +1,3 @@
-"""`sweep fields`: the listed fields are the accepted ones."""
-
 from sweep.planning.fields import config_fields, fields_below
 from sweep.store.plans import flat
 from trainables.config import parse

@@ -85,8 +85,7 @@ def test_a_second_plan_asks_no_accountant(settings, monkeypatch):
     assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
     for name in ("resolve", "account", "epsilon_after"):
         monkeypatch.setattr(accountants, name, never)
-    again = Accounting(settings)(config)
-    assert again == first
+    assert Accounting(settings)(config) == first
 
 
 def test_a_trial_finds_what_its_sweep_worked_out(settings, monkeypatch):

@@ -1,5 +1,3 @@
-"""A plan: every trial with its epsilon, every refusal with its reason, nothing run."""
-
 import json
 import math
 
@@ -98,8 +96,7 @@ def test_a_search_has_processes_that_each_of_its_trials_can_use(settings):
     variants = [{"name": str(n), "set": {"training.num_workers": n}} for n in (4, 8)]
     search = {"strategy": "tpe", "num_samples": 4}
     for asked, workers in ((None, 4), (2, 2), (6, 4)):
-        resources = {"workers": asked}
-        plan = plan_of(settings, variants=variants, search=search, resources=resources)
+        plan = plan_of(settings, variants=variants, search=search, resources={"workers": asked})
         assert plan.workers == workers
 
 

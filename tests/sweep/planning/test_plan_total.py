@@ -102,8 +102,7 @@ def test_refused_trials_take_no_room(plan, space, account):
 
 def test_a_search_that_looks_at_results_goes_by_its_filter(settings, account):
     """A filter's room is less than that of plain composition, so a trial is refused sooner."""
-    fields = {**_FIELDS, "search": {"scheduler": "median"}}
-    space = space_in(settings.data_dir, **fields)
+    space = space_in(settings.data_dir, **_FIELDS, search={"scheduler": "median"})
     total = 1.001 * cost(planning.make(space, account=account), account)
     plan = planning.make(with_total(space, 1e6), account=account)  # with the filter's delta
     plain = with_total(space_in(settings.data_dir, **_FIELDS), total)

@@ -1,5 +1,3 @@
-"""From a space to what will run."""
-
 import pytest
 import yaml
 
@@ -39,8 +37,7 @@ def test_a_file_is_read_under_the_name_it_is_given(settings, tmp_path):
 
 
 def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
-    fallback = {"data.path": "mine.jsonl"}
-    space = space_in(tmp_path, fallback=fallback)
+    space = space_in(tmp_path, fallback={"data.path": "mine.jsonl"})
     (tmp_path / "mine.jsonl").rename(tmp_path / "elsewhere.jsonl")
     moved = space.model_copy(update={"fallback": {"data.path": "elsewhere.jsonl"}})
     prepared = prepare_space(read(moved, settings), settings=settings)

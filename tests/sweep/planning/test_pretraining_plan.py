@@ -1,5 +1,3 @@
-"""From a pretraining's file to its folder: fields by path, and unfinished work is never mixed."""
-
 from pathlib import Path
 
 import pytest

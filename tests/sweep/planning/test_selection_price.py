@@ -1,5 +1,3 @@
-"""Both prices of a private selection at planning time: golden values and refusals."""
-
 import itertools
 import json
 
@@ -118,8 +116,7 @@ def test_what_has_no_price_is_refused(tmp_path, fields, line):
 
 
 def _without_noise():
-    base = _document()["base"]
-    return {**base, "privacy": {"delta": 1e-5}}
+    return {**_document()["base"], "privacy": {"delta": 1e-5}}
 
 
 @pytest.mark.parametrize("target", [1.0, 8.0])

@@ -1,5 +1,3 @@
-"""A model that another person can use."""
-
 import io
 import time
 from types import SimpleNamespace

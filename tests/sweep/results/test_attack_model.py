@@ -1,5 +1,3 @@
-"""A saved model is read back and attacked with files of its members and of others."""
-
 import pytest
 
 from tests.fixed_keys import fixed_keys

@@ -1,5 +1,3 @@
-"""`sweep score` reads the output of `sweep predict`."""
-
 import json
 
 import pytest

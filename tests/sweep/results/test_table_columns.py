@@ -76,9 +76,6 @@ def test_a_setting_that_an_engine_does_not_read_is_empty():
     assert value_at(private, "model.nothing.such") is None
 
 
-# ---- a plan as a table
-
-
 def refused(name, reason):
     return trial(name, reason=reason, refused_by="budget", values={Z0: 9.0})
 

@@ -23,9 +23,7 @@ from trainables.system import checkpoint
 
 
 class Stage:
-    """A sweep on disk and the driver of it, which is told of its second trial unless another is
-    named; `crash` is the next process.
-    """
+    """A sweep and its driver, told of the second trial by default; `crash` is the next process."""
 
     def __init__(self, folder, **fields):
         self._settings = settings_in(folder)
@@ -58,9 +56,8 @@ class Stage:
         result = TrialResult(
             trial_id=trial, epochs_done=epochs, stopped_early=early, metrics={}, privacy=privacy
         )
-        return self.driver(
-            TrialEvent(kind="finished", trial_id=trial, result=result, reason=reason)
-        )
+        event = TrialEvent(kind="finished", trial_id=trial, result=result, reason=reason)
+        return self.driver(event)
 
     def train(self, epochs, trial=None):
         """The verdicts of a trial until its epoch."""
@@ -109,8 +106,7 @@ def test_an_epoch_is_paid_before_it_is_permitted(stage):
     ]:
         assert event() == Verdict()
         assert stage.paid == [paid]
-    assert [done for done, _ in stage.curve] == [1, 2, 3]
-    assert stage.record().status == "done"
+    assert ([done for done, _ in stage.curve], stage.record().status) == ([1, 2, 3], "done")
 
 
 @pytest.mark.parametrize("early", [False, True])
@@ -147,8 +143,7 @@ STOPPED = "stopped by the scheduler"
 def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(stage):
     stage.begin()
     assert stage.epoch(1, reason=STOPPED) == Verdict(STOPPED)
-    assert stage.paid == [(1, 0, 1)]
-    assert stage.curve == [(1, 0.5)]
+    assert (stage.paid, stage.curve) == ([(1, 0, 1)], [(1, 0.5)])
 
 
 def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
@@ -181,8 +176,7 @@ def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(stage):
     stage.epoch(1, ser=0.9)
     assert stage.curve == [(1, 0.9)]
     stage.epoch(2, ser=0.8)
-    assert stage.curve == [(1, 0.9), (2, 0.8)]
-    assert stage.paid == [(1, 0, 3), (2, 0, 3)]
+    assert (stage.curve, stage.paid) == ([(1, 0.9), (2, 0.8)], [(1, 0, 3), (2, 0, 3)])
     assert stage.spent == pytest.approx(0.4)
 
 
@@ -222,7 +216,5 @@ def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(stage):
     card = stage.record().privacy
     assert card.trial_id == stage.first
     assert (card.epsilon, card.unaccounted) == (math.inf, ("labels",))
-    assert card.mechanism["epochs"] == 2
-    assert card.datasets["training"].name == "mine"
-    page = (stage.place / "privacy_card.md").read_text()
-    assert "No finite epsilon holds" in page
+    assert (card.mechanism["epochs"], card.datasets["training"].name) == (2, "mine")
+    assert "No finite epsilon holds" in (stage.place / "privacy_card.md").read_text()

@@ -1,6 +1,4 @@
-"""What is shown while a sweep runs: how much is done, how long the rest will take, and why
-a trial failed.
-"""
+"""What is shown while a sweep runs: what is done, how long the rest takes, why a trial failed."""
 
 import errno
 import io
@@ -138,9 +136,8 @@ def test_a_trial_without_budget_takes_no_time(view, clock):
 @pytest.mark.parametrize("status", [TrialStatus.FAILED, TrialStatus.INTERRUPTED])
 def test_what_a_resume_runs_again_is_not_done(status, tmp_path):
     plan = prepared_in(tmp_path).plan.trials[0]
-    record = TrialRecord(
-        plan=plan, status=status, epochs_done=2, metrics={}, seconds=1.0, reason="no room left"
-    )
+    fields = {"epochs_done": 2, "metrics": {}, "seconds": 1.0, "reason": "no room left"}
+    record = TrialRecord(plan=plan, status=status, **fields)
     assert Progress.of(record).status is TrialStatus.PLANNED
     assert Progress.of(replace(record, status=TrialStatus.DONE)).status is TrialStatus.DONE
 

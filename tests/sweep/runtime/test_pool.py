@@ -1,6 +1,4 @@
-"""The pool's promises, without Ray: no epoch without Tune's permission and the driver's, retries of
-trials whose workers died. The parties are coroutines of one loop.
-"""
+"""The pool without Ray: an epoch needs Tune's permission and the driver's; trials are retried."""
 
 import asyncio
 from pathlib import Path
@@ -139,9 +137,8 @@ def test_a_budget_that_says_no_ends_the_trial():
         assert verdict == Verdict("epsilon budget")
         await pool.send(finished("t0", 1))
 
-    events = play_scene(
-        scene, verdict=lambda event: Verdict("epsilon budget" * (event.kind == "epoch"))
-    )
+    full = Verdict("epsilon budget")
+    events = play_scene(scene, verdict=lambda event: full if event.kind == "epoch" else Verdict())
     assert kinds(events) == ["started", "epoch", "finished"]
     assert events[-1].reason == "epsilon budget"
 
@@ -173,8 +170,7 @@ def test_a_tune_trial_of_a_slot_takes_one_trial_after_another():
 
 def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
     async def scene(pool):
-        attempts = [(await taken(pool, f"g{i}")).attempt for i in range(4)]
-        assert attempts == [1, 2, 3, 4]
+        assert [(await taken(pool, f"g{i}")).attempt for i in range(4)] == [1, 2, 3, 4]
         reason = "RuntimeError at step.py:7"
         await pool.send(TrialEvent(kind="dying", trial_id="t0", attempt=4, reason=reason))
         assert await waits(pool.take(0, "g4"))

@@ -63,7 +63,6 @@ def _fields(**fields):
 
 @pytest.fixture(autouse=True)
 def three(monkeypatch):
-    """The secret number is three."""
     draw(monkeypatch, _NUMBER)
     # The toy leaves nothing to collect, which would take half of each test.
     monkeypatch.setattr(worker_loop.gc, "collect", lambda: 0)
@@ -74,8 +73,6 @@ def draw(patch, number):
 
 
 class Place:
-    """A home, and what is done there."""
-
     def __init__(self, path):
         self.path = path
         self.settings = settings_in(path)
@@ -163,8 +160,7 @@ def test_the_ledger_is_charged_once_with_the_selection(done):
     (record,) = done.records()
     assert total.epsilon == record.metrics["epsilon"] == record.plan.epsilon
     assert total.num_releases == 1
-    one = certify(entry.release.configurations, delta=entry.delta)
-    assert one.epsilon < total.epsilon
+    assert certify(entry.release.configurations, delta=entry.delta).epsilon < total.epsilon
 
 
 def test_no_file_outside_of_the_vault_reveals_another_trial(done):
@@ -177,9 +173,8 @@ def test_no_file_outside_of_the_vault_reveals_another_trial(done):
     for path, data in seen.items():
         assert b"draw-" not in data, path
         assert not any(_shows(data, value) for value in losers), path
-    # The search finds what is there.
-    assert _shows(seen[home / "mlflow.db"], error)
-    assert _shows(seen[done.path / LOG], error)
+    for file in (home / "mlflow.db", done.path / LOG):
+        assert _shows(seen[file], error), "the search finds what is there"
 
 
 def test_output_while_it_runs_reveals_no_result_and_no_number(done):
@@ -334,8 +329,7 @@ def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(place, monkeyp
     assert not set(seen) & set(re.findall(r"[\w-]+", str(failure.value)))
     assert place.folder.records() == []
     place.resume()
-    assert len(place.folder.records()) == 1
-    assert len(place.ledger.entries()) == 1
+    assert (len(place.folder.records()), len(place.ledger.entries())) == (1, 1)
 
 
 def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, monkeypatch, line):
@@ -354,8 +348,7 @@ def test_a_configuration_that_is_drawn_twice_is_two_trials(place):
     draws = Vault(folder).draws.records()
     assert len(draws) == _NUMBER
     assert len({draw.plan.group for draw in draws}) < _NUMBER
-    assert [draw.status for draw in draws] == ["done"] * _NUMBER
-    assert len(folder.records()) == 1
+    assert ([d.status for d in draws], len(folder.records())) == (["done"] * _NUMBER, 1)
 
 
 def test_a_total_over_all_sweeps_is_checked_before_the_start(place):
@@ -364,8 +357,7 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(place):
     place.start(prepared, budget_total=room)
     with refused("exceeds --budget-total"):
         place.start(place.prepare(name="other"), budget_total=room)
-    assert place.names() == ["toy"]
-    assert len(place.ledger.entries()) == 1
+    assert (place.names(), len(place.ledger.entries())) == (["toy"], 1)
 
 
 def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(place, monkeypatch):
@@ -380,8 +372,7 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(pla
     monkeypatch.setattr(search, "draw_points", draw_with_less_noise)
     with refused("the same epsilon for every point"):
         place.start(place.prepare())
-    assert place.ledger.entries() == []
-    assert place.names() == []
+    assert (place.ledger.entries(), place.names()) == ([], [])
 
 
 def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, line):
@@ -502,9 +493,8 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path
         (record,) = folder.records()
         released = folder.state().trial(record.plan.id).result or {}
         vault = Vault(folder)
-        last = max(
-            row["time"] for t in vault.draws.plan().trials for row in vault.draws.epochs(t.id)
-        )
+        drawn = vault.draws.plan().trials
+        last = max(row["time"] for trial in drawn for row in vault.draws.epochs(trial.id))
         assert all(row["time"] >= last for row in folder.epochs(record.plan.id))
         files = [p for p in place.rglob("*") if p.is_file() and "vault" not in p.parts]
         inside = folder.trial_folder(record.plan.id)
@@ -534,8 +524,7 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(place, monkeypatch, s
     place.unseal()
     keys = [(e.trial, e.attempt, e.first_epoch, e.epochs) for e in place.ledger.entries()]
     assert len(keys) == len(set(keys))
-    assert len(folder.records()) == _NUMBER
-    assert spend_of(folder)[0].num_releases == _NUMBER
+    assert len(folder.records()) == spend_of(folder)[0].num_releases == _NUMBER
 
 
 def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path):
@@ -547,5 +536,4 @@ def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path):
     folder = place.run(budget={"total": 1.01 * place.prepare().price.epsilon_selected})
     with refused(r"exceeds budget\.total=.* they stay sealed"):
         place.unseal()
-    assert len(folder.records()) == 1
-    assert len(place.ledger.entries()) == 1
+    assert (len(folder.records()), len(place.ledger.entries())) == (1, 1)

@@ -97,9 +97,7 @@ def make_jobs(folder, *, count=2, epochs=3):
 
 
 def driver_of(jobs, place):
-    """A process that runs the jobs, after two epochs of the last one, and the variable that its own
-    processes inherit.
-    """
+    """A process after two epochs of the last job, and the variable that its own ones inherit."""
     mark = f"SWEEP_TEST_{place.name}"
     fields = [
         {"id": j.trial_id, "config": j.config.model_dump(mode="json"), "folder": str(j.folder)}
@@ -156,8 +154,6 @@ def sequential(folder, *, count, epochs=3):
 
 
 class Idle:
-    """A tuner that explores nothing."""
-
     def __init__(self, trial, **options):
         """Take what Tune takes."""
 
@@ -166,8 +162,6 @@ class Idle:
 
 
 class Waits:
-    """A gang that gets no trial."""
-
     def __init__(self, pool, **options):
         self._pool = pool
 
@@ -295,8 +289,7 @@ def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(cluster, tmp_path
     capfd.readouterr()
     with pytest.raises(SweepError) as problem:
         run_trials(jobs, events=diary, settings=SETTINGS)
-    assert diary.killed == 1
-    assert str(problem.value) == "Ray failed (ActorDiedError)"
+    assert (diary.killed, str(problem.value)) == (1, "Ray failed (ActorDiedError)")
     out, errors = capfd.readouterr()
     assert (out, "Traceback" in errors) == ("", False)
     assert not (tmp_path / "gang" / ".ray").exists()
@@ -318,8 +311,7 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(daemon, tmp_pa
     assert f"Ray failed (its {daemon} died)" in errors.splitlines()[-1]
     assert driver.returncode == 1
     assert none_left(mark, seconds=120) == []
-    diary = Diary(t0=4)
-    run_trials([job], events=diary, settings=LOCAL)
+    run_trials([job], events=Diary(t0=4), settings=LOCAL)
     assert trained_epochs(job)[:2] == [1, 2]
 
 

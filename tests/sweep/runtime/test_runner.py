@@ -52,8 +52,7 @@ class Runs:
         self.experiment = self.client.get_experiment_by_name(EXPERIMENT)
 
     def find(self, query=""):
-        found = self.client.search_runs([self.experiment.experiment_id], filter_string=query)
-        return list(found)
+        return list(self.client.search_runs([self.experiment.experiment_id], filter_string=query))
 
     def snapshot(self):
         return {
@@ -80,7 +79,6 @@ def done(tmp_path_factory):
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder for a sweep."""
     make_store(settings_in(tmp_path))
     return tmp_path
 
@@ -118,8 +116,7 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done, toy):
     found = runs.find(f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
     children = {run.info.run_name: run for run in found}
     assert children.keys() == records.keys() == {"sgd", "edp, z0=0.5", "edp, z0=1"}
-    last = max(record.ended_at for record in records.values())
-    assert parent.info.end_time == int(last * 1000)
+    assert parent.info.end_time == int(max(r.ended_at for r in records.values()) * 1000)
     assert runs.experiment.artifact_location == (done / "home" / "mlartifacts").as_uri()
     assert parent.data.tags["version.torch"]
     for name, run in children.items():
@@ -182,8 +179,7 @@ def interrupted_after(count):
 
 
 def test_an_interrupted_sweep_resumes_from_its_last_epoch_also_without_its_server(place, capsys):
-    settings = settings_in(place)
-    prepared = prepared_in(place)
+    settings, prepared = settings_in(place), prepared_in(place)
     with refused("`sweep resume toy` continues", Interrupted):
         runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
     folder = store.open_sweep(settings.home, "toy")
@@ -282,8 +278,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
 
 
 def test_a_failed_trial_is_reported_and_the_others_continue(place):
-    settings = settings_in(place)
-    prepared = prepared_in(place)
+    settings, prepared = settings_in(place), prepared_in(place)
     broken = prepared.plan.trials[1].id
     order = settings.home / "toy" / "trials" / broken
 
@@ -295,9 +290,8 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place):
     records = {record.plan.id: record for record in run.folder.records()}
     assert records[broken].status == "failed"
     assert str(records[broken].reason).startswith("ValueError at toy_trial.py:")
-    assert "account number" not in json.dumps(
-        [path.read_text() for path in run.folder.path.rglob("*.json")]
-    )
+    written = [path.read_text() for path in run.folder.path.rglob("*.json")]
+    assert "account number" not in json.dumps(written)
     assert sorted(statuses(run.folder)) == ["done", "done", "failed"]
     (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FAILED"
@@ -332,23 +326,17 @@ def clean(tmp_path):
 
 MANY = {"num_workers": 4096, "expected_batch_size": 4096, "epochs": 1}
 WIDE = {"data": {"name": "communication", "num_utterances": 10_000}, "training": MANY}
+TOO_MANY, GANG = {"workers": 4096}, {"executor": "gang", "workers": 1}
+NOWHERE = {"address": "127.0.0.1:9"}
 
 
 @pytest.mark.parametrize(
     ("words", "fields", "options"),
     [
-        (
-            r"slots \* workers \* cpus_per_worker",
-            {"base": WIDE, "resources": {"workers": 4096}},
-            {},
-        ),
+        (r"slots \* workers \* cpus_per_worker", {"base": WIDE, "resources": TOO_MANY}, {}),
         ("none with executor local, got scheduler='as", {"search": {"scheduler": "asha"}}, {}),
-        ("no address with executor local", {}, {"address": "127.0.0.1:9"}),
-        (
-            r"got '127\.0\.0\.1:9': nothing answers there",
-            {"resources": {"executor": "gang", "workers": 1}},
-            {"address": "127.0.0.1:9"},
-        ),
+        ("no address with executor local", {}, NOWHERE),
+        (r"got '127\.0\.0\.1:9': nothing answers there", {"resources": GANG}, NOWHERE),
         ("a sweep named taken exists", {"name": "taken"}, {}),  # before the store is opened
     ],
 )
@@ -371,8 +359,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monk
         patch.setattr(driver, "run_trials", Refusing(after=0))
         with refused("no room"):
             run_toy(place)
-    assert store.names(settings_in(place).home) == []
-    assert Runs(place).find() == []
+    assert (store.names(settings_in(place).home), Runs(place).find()) == ([], [])
     assert run_toy(place).folder.name == "toy"
 
 

@@ -1,5 +1,3 @@
-"""Finished trials as a study of Optuna, and its real dashboard."""
-
 import json
 import math
 import time

@@ -1,5 +1,3 @@
-"""Adaptive search: suggestions, refusals before a run, resuming."""
-
 import math
 import statistics
 

@@ -1,5 +1,3 @@
-"""Ray starts for a search that is resumed only where it still has something to run."""
-
 import pytest
 
 from sweep.planning import prepare

@@ -1,5 +1,3 @@
-"""A ledger of before is carried over whole, with its record hashes."""
-
 import hashlib
 import json
 import zlib
@@ -46,8 +44,7 @@ def old_hashes(home):
     head = hashlib.blake2b(purpose, digest_size=16, key=key).digest()
     for path in home.glob("ledger.records/*.u64"):
         content = path.read_bytes()
-        whole = content[24:32] * 3
-        size = (3).to_bytes(8, "little")
+        size, whole = (3).to_bytes(8, "little"), content[24:32] * 3
         path.write_bytes(head + size + content[16:24] + whole + content[24:])
 
 
@@ -58,7 +55,6 @@ def _old_line(fields):
 
 @pytest.fixture
 def ledger(tmp_path):
-    """The ledger of a home with a sweep."""
     run_untracked(tmp_path)
     return settings_in(tmp_path).home / FILE
 

@@ -29,7 +29,6 @@ def mechanism(noise=20.0, *, epochs=EPOCHS, delta=1e-5):
 
 
 def plain_mechanism():
-    """Of a baseline without noise."""
     return made("sgd", epochs=EPOCHS)
 
 
@@ -60,7 +59,6 @@ class Charges:
         return self.refuse
 
     def spent(self):
-        """The composition of the furthest entries."""
         last = {attempt_key(entry): entry.release for entry in self.entries}
         return certify(last.values(), delta=1e-5, effort="total").epsilon
 
@@ -72,15 +70,12 @@ def gate(*trials, charge=None, **fields):
 
 
 def train(opened, name, *done, attempt=1):
-    """The answers to the begin of an attempt after the first number of epochs, and to going on
-    after each of the others.
-    """
+    """The answers to beginning an attempt after `done[0]` epochs and going on after each other."""
     begun = opened.begin(name, attempt=attempt, epochs_done=done[0])
     return [begun, *(opened.go_on(name, epochs_done=each) for each in done[1:])]
 
 
 def cost(number, **fields):
-    """Of so many trials together."""
     return certify([release(mechanism(**fields))] * number, delta=1e-5).epsilon
 
 
@@ -140,9 +135,7 @@ def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again,
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_order_of_events_passes_the_total(data):
-    """Trials begin, train, crash and begin again as hypothesis likes: what was permitted never
-    costs more than the total, by a composition that knows the whole account.
-    """
+    """Trials begin, train, crash and begin again; the composition knows the whole account."""
     limit = data.draw(st.floats(0.05, 3.0), label="total")
     trials = [trial(name, mechanism=mechanism(noise)) for name, noise in NOISES.items()]
     charges = Charges()
@@ -166,10 +159,7 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     """As each of its epochs will be: else it would be stopped halfway."""
     strict, lax = (mechanism(delta=delta) for delta in (1e-9, 1e-3))
     both = [release(strict), release(lax)]
-    total = (
-        certify(both, delta=1e-9, effort="total").epsilon
-        + certify(both, delta=1e-3, effort="total").epsilon
-    ) / 2
+    total = sum(certify(both, delta=at, effort="total").epsilon for at in (1e-9, 1e-3)) / 2
     state = SweepState()
     opened = gate(trial("a", mechanism=strict), total=total, state=lambda: state)
     assert train(opened, "a", 0, 1, 2) == [None] * 3
@@ -207,11 +197,11 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial():
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
-    after = [
-        certify([release(what.first(n))], delta=1e-5, effort="total").epsilon for n in (1, 2, 3)
-    ]
-    limit = Budget(epsilon=(after[1] + after[2]) / 2)
-    for planned in (None, after[2]):  # without a budget, and under a larger one
+    two, three = (
+        certify([release(what.first(n))], delta=1e-5, effort="total").epsilon for n in (2, 3)
+    )
+    limit = Budget(epsilon=(two + three) / 2)
+    for planned in (None, three):  # without a budget, and under a larger one
         opened = gate(trial("a", mechanism=what, epsilon_budget=planned), budget=limit)
         *permitted, refused = train(opened, "a", 0, 1, 2)
         assert permitted == [None] * 2
@@ -222,9 +212,8 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
 
 def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
     """The plan has admitted all its epochs: each of them is trained once."""
-    limit = Budget(
-        epsilon=certify([release(mechanism().first(2))], delta=1e-5, effort="total").epsilon
-    )
+    two = certify([release(mechanism().first(2))], delta=1e-5, effort="total")
+    limit = Budget(epsilon=two.epsilon)
     priced, charges = trial("a", epsilon_budget=limit.epsilon), Charges()
     assert train(gate(priced, charge=charges, budget=limit), "a", 0) == [None]
     again = gate(priced, charge=charges, budget=limit, spent=charges.entries)
@@ -265,9 +254,8 @@ def folder_with(space, ended):
     state = SweepState()
     for name in ended:
         state.add(log.Turn(entry="failed", trial=name))
-    return SimpleNamespace(
-        space=lambda: space, about=lambda: {}, ledger_name="s", state=lambda: state
-    )
+    parts = {"space": lambda: space, "about": lambda: {}, "state": lambda: state}
+    return SimpleNamespace(ledger_name="s", **parts)
 
 
 def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
@@ -279,8 +267,7 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
 
     def opened(filter_):
         priced = [trial(name, mechanism=what) for name in ("t1", "t2")]
-        folder = folder_with(space, [])
-        return open_gate(folder, priced, ledger=ledger, total_filter=filter_)
+        return open_gate(folder_with(space, []), priced, ledger=ledger, total_filter=filter_)
 
     assert opened(room).refusal() is None
     assert train(opened(room), "t2", 0) == [None]

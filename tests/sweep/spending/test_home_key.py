@@ -82,11 +82,9 @@ _RECORDS = st.sets(st.integers(0, 30).map(lambda n: b"record %d" % n), max_size=
 @given(sets=st.lists(_RECORDS, min_size=1, max_size=3), doubled=st.booleans())
 def test_overlaps_are_exactly_the_shared_records(tmp_path_factory, sets, doubled):
     """In both directions, however often a data set has each, and also in another process."""
-    folder = tmp_path_factory.mktemp("hashes")
-    key = HomeKey(folder / "ledger.key")
+    key = HomeKey(tmp_path_factory.mktemp("hashes") / "ledger.key")
     for number, records in enumerate(sets):
-        given_records = sorted(records) * (2 if doubled else 1)
-        key.register(f"d{number}", given_records)
+        key.register(f"d{number}", sorted(records) * (2 if doubled else 1))
     again = HomeKey(key.file)
     for one, records in enumerate(sets):
         expected = {
@@ -110,8 +108,7 @@ def test_a_later_data_set_is_seen_by_one_that_was_asked_before(key):
     assert key.overlaps("a") == {}
     HomeKey(key.file).register("b", [b"y", b"z"])
     assert key.overlaps("a") == {key.name_of("b"): 1}
-    found = key.overlaps("a")
-    found.clear()
+    key.overlaps("a").clear()
     assert key.overlaps("a") == {key.name_of("b"): 1}, "an answer is the caller's own"
 
 

@@ -26,19 +26,11 @@ def mechanism(engine="edp_sgd", **privacy):
 
 def entry(trial="t1", *, dataset="aaa", epochs=4, sweep_name="grid", **other):
     what = other.pop("mechanism", mechanism())
-    return entry_for(
-        what,
-        dataset=dataset,
-        sweep=sweep_name,
-        trial=trial,
-        epochs=epochs,
-        dataset_name="atis",
-        **other,
-    )
+    given = {"dataset": dataset, "sweep": sweep_name, "trial": trial, "epochs": epochs, **other}
+    return entry_for(what, dataset_name="atis", **given)
 
 
 def cost(releases):
-    """Of all together."""
     return certify(releases, delta=1e-5, effort="total").epsilon
 
 
@@ -62,8 +54,7 @@ def test_entries_come_back_as_they_were_written(ledger):
         ledger.charge(replace(each, at=1.5))
     name = ledger.key.name_of("aaa")
     assert ledger.entries() == [replace(each, at=1.5, dataset=name) for each in entries]
-    assert ledger.datasets() == (name,)
-    assert ledger.spend("never-seen").total.epsilon == 0.0
+    assert (ledger.datasets(), ledger.spend("never-seen").total.epsilon) == ((name,), 0.0)
     before = time.time()
     ledger.charge(entry("t5"))
     assert before <= ledger.entries()[-1].at <= time.time()
@@ -95,8 +86,7 @@ def test_what_was_acknowledged_outlives_kill_9(tmp_path):
                 last = receiver.recv()
             except EOFError:
                 break
-        entries = Ledger(path).entries()
-        assert len(entries) - before >= last + 1
+        assert len(Ledger(path).entries()) - before >= last + 1
         Ledger(path).charge(entry("after"))
 
 
@@ -145,8 +135,7 @@ def test_what_is_written_is_keyed_and_private(tmp_path, ledger):
     other = Ledger(tmp_path / "elsewhere" / FILE)
     for each in (ledger, other):
         each.key.register(fingerprint, [b"a secret"])
-    hashes = {path.read_bytes()[-8:] for path in tmp_path.rglob("*.u64")}
-    assert len(hashes) == 2
+    assert len({path.read_bytes()[-8:] for path in tmp_path.rglob("*.u64")}) == 2
     ledger.charge(entry("t1", dataset=fingerprint))
     ledger.charge(entry("t2", dataset=fingerprint), budget_total=1e9)
     for path in tmp_path.rglob("*"):
@@ -205,15 +194,13 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger):
     ledger.charge(entry("t1"))
     ledger.charge(entry("t2", mechanism=mechanism("sgd")))
     spend = ledger.spend("aaa")
-    assert math.isinf(spend.total.epsilon)
-    assert spend.num_unaccounted == 1
+    assert (spend.total.epsilon, spend.num_unaccounted) == (math.inf, 1)
     assert spend.accounted.epsilon == cost([release(mechanism())])
     ledger.charge(entry("t3", mechanism=mechanism(unit="group")))
     mixed = ledger.spend("aaa")
     assert math.isinf(mixed.accounted.epsilon)
     assert any("no theorem covers a record that is replaced" in r for r in mixed.total.unaccounted)
-    alone = mixed.by_unit["record"]
-    assert alone.epsilon == cost([release(mechanism())])
+    assert mixed.by_unit["record"].epsilon == cost([release(mechanism())])
     assert math.isfinite(mixed.by_unit["group"].epsilon)
     for unit in "fedcba":
         more = entry(unit)
@@ -232,9 +219,8 @@ def test_the_command_shows_the_spend(tmp_path, monkeypatch, line):
     book.charge(entry("t1"))
     book.charge(entry("t2", mechanism=mechanism("sgd")))
     (row,) = line.facts("ledger")["datasets"]
-    said = (row["dataset"], row["dataset_name"], row["num_trials"])
-    assert said == (book.key.name_of("aaa"), "atis", 2)
-    assert row["total"]["epsilon"] == "inf"
+    said = (row["dataset"], row["dataset_name"], row["num_trials"], row["total"]["epsilon"])
+    assert said == (book.key.name_of("aaa"), "atis", 2, "inf")
     monkeypatch.setenv("COLUMNS", "200")
     assert "for the rest" in line.says("ledger", "atis").replace("\n", " ")
     line.refused("ledger", "missing")
@@ -269,8 +255,7 @@ def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path):
 
 def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(tmp_path):
     ledger = Ledger(tmp_path / FILE)
-    sgd = entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True)
-    ledger.charge(sgd)
+    ledger.charge(entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True))
     one = cost([release(mechanism())]) * 1.0001
     assert ledger.charge(entry("first"), budget_total=one) is None
     assert "exceeds --budget-total" in str(ledger.charge(entry("second"), budget_total=one))
@@ -279,8 +264,7 @@ def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(t
     ledger.charge(entry("beside", sweep_name="another"))
     assert {e.trial for e in ledger.beside(entry())} == {"beside"}
     spend = ledger.spend("aaa")
-    assert spend.total.epsilon == math.inf
-    assert spend.num_unaccounted == 1
+    assert (spend.total.epsilon, spend.num_unaccounted) == (math.inf, 1)
     assert next(e for e in ledger.entries() if e.trial == "sgd").baseline
 
 

@@ -46,12 +46,10 @@ def ledger(tmp_path):
 
 
 def choose(ledger, what=CHOSEN, *, sweep="s@1"):
-    """Charge a selection."""
     ledger.charge(selection_entry(what, delta=DELTA, data=DATA, sweep=sweep))
 
 
 def cost(entries):
-    """Of all together."""
     return certify([e.release for e in entries], delta=DELTA, effort="total").epsilon
 
 
@@ -65,8 +63,7 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
     choose(ledger, ONE, sweep="other@1")
     found = selection_charge(Ledger(ledger._log.path), "s@1")
     assert (found.trial, found.release, found.delta) == (SELECTION, CHOSEN, DELTA)
-    assert found.dataset == ledger.key.name_of("fingerprint")
-    assert found.dataset_name == "mine"
+    assert (found.dataset, found.dataset_name) == (ledger.key.name_of("fingerprint"), "mine")
     assert replace(CHOSEN, shown=(ENDLESS,)).reasons == ENDLESS.reasons
 
 
@@ -96,8 +93,7 @@ def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
 def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
     """Where both totals are infinite neither is the larger one: the finite part never falls."""
     endless = (ONE, ENDLESS) if which == "configuration" else (ONE,)
-    chosen = replace(CHOSEN, configurations=endless)
-    choose(ledger, chosen)
+    choose(ledger, replace(CHOSEN, configurations=endless))
     ledger.charge(replace(draw("sgd", sweep="other@2"), release=ENDLESS))
     draws = [draw("a"), draw("b")]
     if which == "draw":
@@ -107,14 +103,12 @@ def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
     after = ledger.spend("fingerprint")
     assert before.total.epsilon == after.total.epsilon == math.inf
     assert after.accounted.epsilon >= before.accounted.epsilon
-    last = selection_charge(ledger, "s@1")
-    assert not last.release.is_nothing
+    assert not selection_charge(ledger, "s@1").release.is_nothing
 
 
 def test_couples_are_charged_beside_a_dearer_selection(ledger):
     """Their relation depends on their number, which the selection's price does not know."""
-    chosen = replace(CHOSEN, configurations=(replace(ONE, unit="couple"),))
-    choose(ledger, chosen)
+    choose(ledger, replace(CHOSEN, configurations=(replace(ONE, unit="couple"),)))
     before = spent(ledger)
     draws = [replace(e, release=replace(e.release, unit="couple")) for e in (draw("a"), draw("b"))]
     charge_composed(ledger, draws, sweep="s@1")

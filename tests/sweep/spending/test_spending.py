@@ -38,9 +38,8 @@ def epsilon_spent(folder):
     """What the ledger says of the sweep without its baseline."""
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     mine = ledger_of(folder).of_sweep(folder.ledger_name)
-    return certify(
-        [e.release for e in mine if e.trial not in exempt], delta=1e-4, effort="total"
-    ).epsilon
+    paid = [e.release for e in mine if e.trial not in exempt]
+    return certify(paid, delta=1e-4, effort="total").epsilon
 
 
 def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
@@ -49,18 +48,15 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
-    assert epsilon_spent(folder) == pytest.approx(found["epsilon"]), (
-        "and then that is what they cost"
-    )
+    assert epsilon_spent(folder) == pytest.approx(found["epsilon"]), "which is what they then cost"
     monkeypatch.setattr(accountants, "certify", None)  # it is not worked out again
     assert total_of_plan(plan, account=Accounting(settings)) == (found, sentence)
 
 
 @pytest.mark.parametrize("path", ["data.split_seed", Z])
 def test_a_total_says_where_one_trials_records_are_another_ones_test(tmp_path, path):
-    values = [1, 2]  # of either field
-    base = {"privacy": {"delta": 1e-4}}
-    folder = run_untracked(tmp_path, **fields(base=base, variants=[], axes={path: values}))
+    base, axes = {"privacy": {"delta": 1e-4}}, {path: [1, 2]}  # values of either field
+    folder = run_untracked(tmp_path, **fields(base=base, variants=[], axes=axes))
     total, _ = spend_of(folder)
     said = any("no trial is validated or tested on" in reason for reason in total.unaccounted)
     assert said == (path != Z)

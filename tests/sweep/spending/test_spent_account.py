@@ -107,8 +107,7 @@ def test_an_account_follows_what_comes_and_goes(releases, data, delta):
     out = data.draw(st.integers(0, len(releases) - 1))
     left = [what for number, what in enumerate(releases) if number != out]
     rest = certify(left, delta=DELTA, effort="total").epsilon
-    asked = made.over(-1.0, {out: None}, delta=DELTA)
-    assert asked.epsilon == pytest.approx(rest, rel=1e-9)
+    assert made.over(-1.0, {out: None}, delta=DELTA).epsilon == pytest.approx(rest, rel=1e-9)
     assert math.isinf(made.over(1e9, {"new": ENDLESS}, delta=delta).epsilon)
     assert made.total(delta=delta).epsilon == pytest.approx(whole, rel=1e-9), "it was only asked"
     for other in (ENDLESS, shuffled(3.0, unit="group"), None):

@@ -16,9 +16,8 @@ from tests.sweep.logs import rewrite_sweep
 from trainables.config import parse
 from trainables.errors import InvalidData
 
-CONFIG = parse(
-    {"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}, "training": {"epochs": 3}}
-)
+NOISE = {"noise_multiplier": 1.5}
+CONFIG = parse({"engine": "dp_sgd", "privacy": NOISE, "training": {"epochs": 3}})
 SGD = parse({"engine": "sgd"})
 
 
@@ -65,10 +64,8 @@ def test_a_plan_comes_back_equal_with_every_figure(plan):
     again = TypeAdapter(Plan).validate_python(document)
     assert again == plan
     assert [each.config for each in again.trials] == [each.config for each in plan.trials]
-    assert (document["num_trials"], document["num_refused"]) == (
-        len(plan.trials),
-        len(plan.refused),
-    )
+    counted = (document["num_trials"], document["num_refused"])
+    assert counted == (len(plan.trials), len(plan.refused))
 
 
 @pytest.mark.parametrize(
@@ -76,8 +73,7 @@ def test_a_plan_comes_back_equal_with_every_figure(plan):
     [*(("id", None), ("config", None), ("epsilon", "much"), ("refused_by", "chance"))],
 )
 def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value, tmp_path):
-    made = trial()
-    plan = Plan(name="toy", trials=(made,))
+    plan = Plan(name="toy", trials=(trial(),))
     folder = create(tmp_path, spaces.parse({"name": "toy"}), plan, about={})
 
     def damage(entry):

@@ -138,10 +138,8 @@ def test_a_trial_is_found_by_its_name_or_the_beginning_of_its_id(folder):
 
 
 def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder):
-    with (
-        refused(r"trials are paused; .* `sweep resume toy` continues$", StorageFailed),
-        storage_faults(folder),
-    ):
+    paused = refused(r"trials are paused; .* `sweep resume toy` continues$", StorageFailed)
+    with paused, storage_faults(folder):
         raise OSError(28, "No space left on device")
     with pytest.raises(ZeroDivisionError), storage_faults(folder):
         raise ZeroDivisionError
@@ -198,21 +196,14 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder,
     assert vault.path.stat().st_mode & 0o077 == 0
     assert store.names(folder.path.parent) == ["toy"], "its draws are no sweep of the home"
     vault.select(trial=None, draw=None)
-    assert vault.is_over
-    assert vault.selection() == {"trial": None, "draw": None}
+    assert (vault.is_over, vault.selection()) == (True, {"trial": None, "draw": None})
     vault.select(trial="a", draw="b")
     assert Vault(folder).selection() == {"trial": "a", "draw": "b"}
 
 
-# ---- the provenance: the commit of the code, not that of a surrounding repository
-
-
 def commit_all(folder):
-    for words in (
-        ["init", "--quiet"],
-        ["add", "."],
-        ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--quiet", "-m", "one"],
-    ):
+    own = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["init", "--quiet"], ["add", "."], [*own, "commit", "--quiet", "-m", "one"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
     head = ["git", "rev-parse", "HEAD"]
     return subprocess.run(head, cwd=folder, check=True, capture_output=True, text=True).stdout
@@ -220,6 +211,7 @@ def commit_all(folder):
 
 @pytest.mark.parametrize("is_own", [True, False])
 def test_the_commit_is_that_of_the_code(is_own, tmp_path, monkeypatch):
+    """And not that of a repository around it."""
     (tmp_path / ".gitignore").write_text("" if is_own else ".venv/\n")
     installed = tmp_path / ".venv" / "sweeps.py"
     installed.parent.mkdir()

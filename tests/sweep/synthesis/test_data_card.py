@@ -1,5 +1,3 @@
-"""The claim of a data card in words."""
-
 from pathlib import Path
 
 from sweep.results.export_documents import SynthesisFile

@@ -1,5 +1,3 @@
-"""A synthesis sweep from a space to utterances with a data card."""
-
 import json
 from pathlib import Path
 
@@ -64,8 +62,7 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, li
     prepared = prepare_space(space_of(tmp_path, **TWO_STAGES), settings=settings)
     [planned] = prepared.plan.to_run
     assert (planned.steps, planned.num_records) == (10, 90)
-    ran = runner.start(prepared, settings)
-    assert ran.tracking_problem is None
+    assert runner.start(prepared, settings).tracking_problem is None
     folder = open_sweep(settings.home, "texts")
     [record] = folder.records()
     assert record.status == "done", record

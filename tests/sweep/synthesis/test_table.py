@@ -12,8 +12,7 @@ def test_generated_text_stands_above_the_human_ceiling():
         text("open", status="running", word_type_overlap=0.1),
         record("frames", ser=0.5),
     ]
-    table = synthesis_table(records)
-    cells = {column.head: list(column.cells) for column in table.columns}
+    cells = {column.head: list(column.cells) for column in synthesis_table(records).columns}
     assert cells["trial"] == ["one", "two", "human: one half against the other"]
     assert list(cells)[1:] == [head for _, head, *_ in COLUMNS]
     assert all(len(column) == 3 for column in cells.values())

@@ -1,5 +1,3 @@
-"""`open_trained`: a folder that cannot be used is refused with what is wrong in it."""
-
 import json
 import math
 

@@ -1,5 +1,3 @@
-"""A finished sweep that no store has, and a new MLflow store in its home."""
-
 import shutil
 
 import pytest
@@ -20,7 +18,6 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def sweep(finished, tmp_path):
-    """A copy of it in a home of its own."""
     return SweepFolder(shutil.copytree(finished.path, tmp_path / "home" / finished.name))
 
 
@@ -48,15 +45,13 @@ def settings(made, tmp_path):
 def runs_in(settings):
     """The runs of the store by the trial, "" for the sweep's own."""
     client = MlflowClient(settings.tracking_uri)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
-    found = client.search_runs([experiment.experiment_id])
+    found = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
     runs = {run.data.tags.get("sweep.trial", ""): run for run in found}
     assert len(runs) == len(found), "a trial has one run"
     return runs
 
 
 def history(settings, run):
-    """Every value of a run's metrics with its step."""
     client = MlflowClient(settings.tracking_uri)
     return {
         name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]

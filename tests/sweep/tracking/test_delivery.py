@@ -1,6 +1,4 @@
-"""Marked trials reach the store, also one that is away at first; no failure of it is more than a
-line.
-"""
+"""Marked trials reach the store, also one that is away at first; a failure of it is one line."""
 
 import threading
 import time
@@ -29,8 +27,7 @@ def ids(sweep):
 @pytest.fixture
 def problems(monkeypatch):
     """What the store raises at its next deliveries, before it does as it should."""
-    found = []
-    deliver = Tracker.deliver
+    found, deliver = [], Tracker.deliver
 
     def delivering(self, *given):
         if found:
@@ -84,8 +81,7 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
     wait_until(lambda: first in runs_in(settings))
     assert runs_in(settings)[first].info.run_id != gone
     assert delivery.close() is None
-    assert capsys.readouterr().err == ""
-    assert set(runs_in(settings)) == {"", *ids}
+    assert (capsys.readouterr().err, set(runs_in(settings))) == ("", {"", *ids})
 
 
 def test_marks_of_one_moment_are_one_delivery(sweep, settings, monkeypatch, ids):

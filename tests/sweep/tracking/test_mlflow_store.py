@@ -29,7 +29,6 @@ def artifacts(settings, run, folder=None):
 
 
 def check(settings, sweep):
-    """What the store has is what the disk has."""
     runs = runs_in(settings)
     records = {record.plan.id: record for record in sweep.records(running=False)}
     assert set(runs) == {"", *records}
@@ -181,9 +180,6 @@ def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path):
     assert list(settings.home.glob("mlartifacts/*/artifacts/figures.json"))
 
 
-# ---- stores that cannot be used
-
-
 def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(settings):
     store = Tracker(settings)
     number, uri = store.experiment_id, re.escape(settings.tracking_uri)
@@ -240,9 +236,6 @@ def test_the_store_is_in_the_home_whatever_its_name(name, tmp_path):
     Tracker(settings).create("t1", started=0.0, tags={})
     assert (settings.home / "mlflow.db").is_file()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and name not in str(path)]
-
-
-# ---- whether a sweep is tracked
 
 
 def test_another_tracker_is_refused():
