@@ -3,7 +3,7 @@ import pytest
 
 from trainables import catalogue, figures
 from trainables.data.records import Frame
-from trainables.metrics import count_frames
+from trainables.metrics import Counts, count_frames, slot_f1
 from trainables.metrics._counts import from_table, table
 
 
@@ -13,7 +13,7 @@ def _metrics():
     return [
         module
         for module in modules
-        if getattr(getattr(module, "value", None), "__annotations__", {}).get("counts") == "Counts"
+        if getattr(getattr(module, "value", None), "__annotations__", {}).get("counts") is Counts
     ]
 
 
@@ -39,6 +39,7 @@ def metric(request):
 def test_the_shelf_has_the_papers_metrics():
     names = {module.__name__.rpartition(".")[2] for module in METRICS}
     assert names >= {"semantic_error_rate", "intent_accuracy", "frame_accuracy", "slot_f1"}
+    assert slot_f1.OF_COUNTS["slot_f1_strict"] is slot_f1.strict
 
 
 def test_perfect_and_worst(metric):

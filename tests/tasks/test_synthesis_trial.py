@@ -214,7 +214,7 @@ def test_noise_streams_of_the_stages_differ(place, tmp_path):
         ),
         (
             {"model": {"name": "causal_lm", "encoder": "/nowhere"}},
-            "expected a tokenizer beside the model in model.encoder='/nowhere'",
+            "expected model.encoder to be scratch, a folder or a hub name that .*, got '/nowhere'",
         ),
     ],
 )

@@ -394,7 +394,7 @@ def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, line
     assert ledger.entries()[: len(before)] == before  # no entry is ever lost
     (one,) = {e.release for e in ledger.entries() if e.trial != SELECTION and e.epochs == 2}
     spent = ledger.spend(before[0].dataset)
-    expected = certify([one] * number, delta=before[0].delta, effort="total")
+    expected = certify([one] * number, delta=before[0].delta)
     assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
     assert spent.num_trials == number
 
