@@ -138,7 +138,8 @@ def test_a_saved_parser_is_the_same_parser(trained, tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    ["nothing", "no json", "weights", "version", "shape", "token", "literals", "not a number"],
+    ["nothing", "no json", "weights", "version", "shape", "token"]
+    + ["literals", "setting", "not a number"],
 )
 def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
     parser, _ = trained
@@ -156,6 +157,8 @@ def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
                 vocabulary["tokens"][0] = 5
             case "literals":
                 vocabulary["literals"] = "other"
+            case "setting":
+                fields["settings"]["more"] = 1
             case "not a number":
                 weights["point.weight"][0, 0] = torch.nan
         (place / "parser.json").write_text("{" if damage == "no json" else json.dumps(fields))

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -114,6 +114,7 @@ class ParserSettings:
     `literals` "anon" writes no values of strings and numbers, "copy" takes them from the utterance.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
     literals: Literals = "copy"
     sizes: ParserSizes = field(default_factory=ParserSizes)
     epochs: int = 16
