@@ -138,8 +138,10 @@ def test_a_saved_parser_is_the_same_parser(trained, tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    ["nothing", "no json", "weights", "version", "shape", "token"]
-    + ["literals", "setting", "not a number"],
+    [
+        *("nothing", "no json", "weights", "version", "shape"),
+        *("token", "literals", "setting", "not a number"),
+    ],
 )
 def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
     parser, _ = trained
