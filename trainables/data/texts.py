@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.data.batches import Batch, cuts, text_keys
+from trainables.data.batches import Batch, text_keys
 from trainables.data.storage import token_places
 
 
@@ -84,8 +84,14 @@ class EncodedTexts:
         """All ids, records of like length together, at most `max_tokens` (or one record) a time."""
         lengths = np.diff(self.offsets)
         order = np.argsort(lengths, kind="stable")
-        for cut in cuts(lengths[order], max_tokens):
-            yield order[cut]
+        start = 0
+        while start < len(order):
+            stop = start + 1
+            # A hub's model pads to the longest, so that counts as often as there are records.
+            while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= max_tokens:
+                stop += 1
+            yield order[start:stop]
+            start = stop
 
     def batch(self, ids: NDArray[np.int64]) -> TextBatch:
         """The records `ids` in that order, at least one."""
