@@ -94,6 +94,7 @@ class Account:
         self.delta = 1.0
         self._releases: dict[Hashable, Release] = {}
         self._equal: Counter[Release] = Counter()
+        self._kinds: Counter[Any] = Counter()
         self._sums = np.zeros(len(renyi.FEW_ORDERS) + 2, dtype=object)
 
     def put(self, key: Hashable, what: Release | None, *, delta: float) -> None:
@@ -131,10 +132,9 @@ class Account:
         >>> Account().bound(delta=1e-5)
         0.0
         """
-        kinds = self._kinds()
-        if not kinds:
+        if not self._kinds:
             return 0.0
-        if len(kinds) > 1 or kinds[_SAMPLED_COUPLES] > 1:
+        if len(self._kinds) > 1 or self._kinds[_SAMPLED_COUPLES] > 1:
             return math.inf
         *divergences, square, _ = (
             math.inf if whole >= _INFINITE else whole / _SCALE * _ROUNDING for whole in self._sums
@@ -152,7 +152,7 @@ class Account:
         if self.filter is None:
             few = [each for what, count in self._equal.items() for each in _repeat(what, count)]
             return certify(few, delta=self.delta if delta is None else delta, effort=effort)
-        kinds = sorted(self._kinds())
+        kinds = sorted(self._kinds)
         mixed = (f"filter: expected trials of one neighboring_relation and one unit, got {kinds}",)
         is_held = len(kinds) <= 1 and self._sums[-1] <= self.filter.budget * _SCALE
         return Certificate(
@@ -165,24 +165,22 @@ class Account:
             unaccounted=mixed if len(kinds) > 1 else (),
         )
 
-    def _kinds(self) -> Counter[tuple[str, str]]:
-        """The number of releases of each relation and unit."""
-        found: Counter[tuple[str, str]] = Counter()
-        for what, count in self._equal.items():
-            found[what.neighboring_relation, what.unit] += count
-        return found
-
     def _put(self, changes: Mapping[Any, Release | None]) -> None:
         for key, after in changes.items():
             for what, times in ((self._releases.pop(key, None), -1), (after, 1)):
                 if what is None:
                     continue
                 self._sums = self._sums + times * _costs(what, self.filter)
-                self._equal[what] += times
-                if not self._equal[what]:
-                    del self._equal[what]
+                _count(self._equal, what, times)
+                _count(self._kinds, (what.neighboring_relation, what.unit), times)
             if after is not None:
                 self._releases[key] = after
+
+
+def _count(counts: Counter[Any], what: Hashable, times: int) -> None:
+    counts[what] += times
+    if not counts[what]:
+        del counts[what]
 
 
 @lru_cache(maxsize=16_384)
