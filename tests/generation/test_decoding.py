@@ -21,7 +21,8 @@ def sharp():
 
 
 def texts_of(model, openings=OPENINGS, *, seed=0, **how):
-    return draw(model, openings, seed=seed, **{"end": Letters.end, "max_tokens": 12, **how})
+    how = {"end": Letters.end, "max_tokens": 12, **how}
+    return draw(model.generator(), openings, seed=seed, **how)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ BLOCK = 256  # texts of one process at a time; equal for any number of processes
 
 
 def draw(
-    model: Any,
+    generator: Any,
     openings: Sequence[Sequence[int]],
     *,
     seed: int,
@@ -32,7 +32,7 @@ def draw(
     top_k: int = 50,
     temperature: float = 1.0,
 ) -> list[list[int]]:
-    """One text of an `LmModule` behind each opening (ids that are given), without opening and end.
+    """One text of an `LmModule.generator()` behind each opening (ids), without opening and end.
 
     A text that does not reach the id `end` within `max_tokens`, its opening included, is cut there.
     Repeatable by `seed`.
@@ -50,12 +50,9 @@ def draw(
     )
     texts: list[list[int]] = [[] for _ in openings]
 
-    def length(place: int) -> int:
-        return len(openings[place])
-
-    device = next(model.parameters()).device
+    length = list(map(len, openings)).__getitem__
+    device = generator.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        generator = model.generator()
         torch.manual_seed(seed)
         # Openings of one length together: none is padded, and each text has its whole room.
         for given, places in groupby(sorted(range(len(openings)), key=length), length):
@@ -83,26 +80,25 @@ class ModelDrawer:
 
     def __call__(self, stage: str, prompts: Sequence[str | None]) -> list[str]:
         """A text behind each of `prompts`."""
+        synthesis, tokenizer = self.synthesis, self.tokenizer
+        generator = self.models[stage].eval().generator()
+
+        def block(low: int) -> list[str]:
+            openings = prompts[low : low + BLOCK]
+            ids = draw(
+                generator,
+                [opening(tokenizer, each, synthesis.max_tokens)[0] for each in openings],
+                seed=stream_seed(self.seed, stage, low),
+                end=tokenizer.end,
+                max_tokens=synthesis.max_tokens,
+                num_beams=1 if None in openings else synthesis.num_beams,
+                top_k=synthesis.top_k,
+                temperature=synthesis.temperature,
+            )
+            # A model of bytes may draw a NUL, which no file of text holds.
+            return [" ".join(tokenizer.decode(text).replace("\0", "").split()) for text in ids]
+
         blocks = range(0, len(prompts), BLOCK)
-        mine = {
-            low: self._block(stage, low, prompts[low : low + BLOCK])
-            for low in blocks[self.comm.rank :: self.comm.world_size]
-        }
+        mine = {low: block(low) for low in blocks[self.comm.rank :: self.comm.world_size]}
         every = {low: texts for share in self.comm.gather(mine) for low, texts in share.items()}
         return [text for low in blocks for text in every[low]]
-
-    def _block(self, stage: str, low: int, prompts: Sequence[str | None]) -> list[str]:
-        """Texts `low`, `low` + 1, ... of a draw, at most `BLOCK`."""
-        synthesis, tokenizer = self.synthesis, self.tokenizer
-        ids = draw(
-            self.models[stage].eval(),
-            [opening(tokenizer, each, synthesis.max_tokens)[0] for each in prompts],
-            seed=stream_seed(self.seed, stage, low),
-            end=tokenizer.end,
-            max_tokens=synthesis.max_tokens,
-            num_beams=1 if None in prompts else synthesis.num_beams,
-            top_k=synthesis.top_k,
-            temperature=synthesis.temperature,
-        )
-        # A model of bytes may draw a NUL, which no file of text holds.
-        return [" ".join(tokenizer.decode(text).replace("\0", "").split()) for text in ids]

@@ -6,6 +6,7 @@ from typing import Any
 from trainables.errors import InvalidInput
 from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._lora import Adapted
+from trainables.seeding import torch_seeded
 
 _TOP = {
     "word.weight": "wte.weight",
@@ -84,7 +85,8 @@ def to_transformers(model: CausalLm) -> Any:
         bos_token_id=None,
         eos_token_id=None,
     )
-    made = GPT2LMHeadModel(about).to(model.word.weight.device).eval()
+    with torch_seeded(0):  # of weights that are replaced
+        made = GPT2LMHeadModel(about).to(model.word.weight.device).eval()
     state = {
         theirs: own[ours].t() if is_turned else own[ours]
         for ours, theirs, is_turned in _names(sizes.layers)
