@@ -23,7 +23,7 @@ from trainables.data.configs import PairFiles, refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import PART_NAMES, Part
 from trainables.data.storage import PARTS, normalise
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput
 from trainables.files import object_lines, without_problems
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
@@ -110,6 +110,8 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
     entry = catalogue.entry("datasets", config.name, kind="pairs")
     path = data_path(config, data_dir=data_dir)
     pairs = tuple(entry.read(path, config=config))
+    if not pairs:
+        raise InvalidInput(f"expected at least one pair in {config.name}, got none")
     found = PairCorpus(config.name, pairs, entry.PUBLIC)
     wanted = config.max_records
     if wanted is None or wanted == len(found):

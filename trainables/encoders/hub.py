@@ -265,7 +265,9 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
             f"expected model.encoder to be a folder with a config.json, got {encoder!r} without"
         )
     documents = [read_written_json(each) for each in (file, tokenizer) if each.is_file()]
-    if any(isinstance(each, dict) and "auto_map" in each for each in documents):
+    if not all(isinstance(each, dict) for each in documents):
+        raise InvalidData(f"expected JSON objects in {file} and beside it, got a damaged file")
+    if any("auto_map" in each for each in documents):
         raise InvalidData(
             f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder"
             " requires its own code (auto_map), which is never run; model.name=module runs"
@@ -275,10 +277,9 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
         config = EncoderConfig.model_validate(documents[0])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = first["loc"][0] if first["loc"] else "content"
         raise InvalidData(
-            f"expected a config of `transformers` in {file}, got {field}={quote(first['input'])}:"
-            f" {first['msg']}"
+            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
+            f"{quote(first['input'])}: {first['msg']}"
         ) from None
     if config.model_type not in FAMILIES:
         raise InvalidData(

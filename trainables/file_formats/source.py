@@ -316,7 +316,7 @@ def _records(
         else:
             where, fields, part = row
             if names is None:  # of a table's columns, by number
-                is_table = {file.form for file in files} <= {"table", "excel"}
+                is_table = {file.form for file in files} in ({"table"}, {"excel"})
                 names = reading.by_name(options, list(fields)) if is_table else options
             try:
                 yield record_of(fields, where=where, options=names, notes=notes, part=part)

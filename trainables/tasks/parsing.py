@@ -192,8 +192,9 @@ def load_parser(folder: Path) -> Parser:
             raise ValueError
         model = _model(about.settings, about.vocabulary, seed=0)
         model.load_state_dict(tensors)
-        return Parser(model.eval(), about.vocabulary, about.settings, about.trained_on)
-    except (AssertionError, ValueError, RuntimeError):
+        trained_on = {name: about.trained_on[name] for name in ("name", "seed")}
+        return Parser(model.eval(), about.vocabulary, about.settings, trained_on)
+    except (AssertionError, KeyError, ValueError, RuntimeError):
         raise InvalidData(
             f"expected a parser of this version in {folder}, got another or a damaged one"
         ) from None
