@@ -99,6 +99,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
     """
     rules = space.constraints
     later = tuple(rule for rule in rules if constraints.names(rule.require) & PLANNED_NAMES)
+    now = [rule for rule in rules if rule not in later]
     for seed in seeds_at(space, variant, values):
         repeat = {} if seed is None else {_SEED: seed}
         whole = space.base
@@ -119,7 +120,6 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
             continue
         if config.privacy.sampling == "full":
             dropped |= {_BATCH}
-        now = [rule for rule in rules if rule not in later]
         broken = broken_constraint(now, config.model_dump(mode="json"))
         reason = None if broken is None else broken.why
         yield replace(point, config=config, reason=reason, dropped=dropped)

@@ -1,6 +1,5 @@
 """The descriptions of corpora by `sweep data`: sizes and label counts, never a text."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,8 +95,7 @@ def _parts(config: DataConfig, corpus: Corpus) -> dict[str, int | str | None]:
 
 def _by_name(names: Sequence[str], numbers: NDArray[Any]) -> dict[str, int]:
     """How often the number of each name is there, the commonest first."""
-    found = Counter(numbers.tolist())
-    named = {name: found[number] for number, name in enumerate(names)}
+    named = {name: int((numbers == number).sum()) for number, name in enumerate(names)}
     return dict(sorted(named.items(), key=lambda item: -item[1]))
 
 
