@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from torchcrf import CRF
-from transformers import BertConfig, BertModel
+from transformers import BertModel
 
 from trainables.config import ModelConfig
 from trainables.layers.char_cnn import NUM_CHARS
@@ -62,13 +62,7 @@ class StockBert(nn.Module):
         self, sizes: BertSizes, *, dropout: float, num_intents: int, num_tags: int
     ) -> None:
         super().__init__()
-        config = BertConfig(
-            vocab_size=sizes.vocabulary,
-            hidden_size=sizes.width,
-            num_hidden_layers=sizes.layers,
-            num_attention_heads=sizes.heads,
-            intermediate_size=sizes.intermediate,
-            max_position_embeddings=sizes.positions,
+        config = sizes.to_config(
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
             attn_implementation="sdpa",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -42,6 +43,22 @@ class BertSizes:
     positions: int = 512
     kinds: int = 2
     eps: float = 1e-12
+
+    def to_config(self, **more: Any) -> Any:
+        """The encoder's `BertConfig`, with `more` of its fields."""
+        from transformers import BertConfig
+
+        return BertConfig(
+            vocab_size=self.vocabulary,
+            hidden_size=self.width,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            intermediate_size=self.intermediate,
+            max_position_embeddings=self.positions,
+            type_vocab_size=self.kinds,
+            layer_norm_eps=self.eps,
+            **more,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,25 +113,12 @@ def save_encoder(
     """Write the encoder of a `_bert.Bert` of this state, without its heads, as `transformers` opens
     it. `cutter` is None where pieces are hashed.
     """
-    from transformers import BertConfig
-
     weights: dict[str, Tensor] = {}
     for ours, theirs in _names(sizes.layers):
         weights |= zip(theirs, state[ours].detach().chunk(len(theirs)), strict=True)
     tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
     save_file(tensors, place / WEIGHTS, metadata={"format": "pt"})
-    about = BertConfig(
-        vocab_size=sizes.vocabulary,
-        hidden_size=sizes.width,
-        num_hidden_layers=sizes.layers,
-        num_attention_heads=sizes.heads,
-        intermediate_size=sizes.intermediate,
-        max_position_embeddings=sizes.positions,
-        type_vocab_size=sizes.kinds,
-        layer_norm_eps=sizes.eps,
-        architectures=["BertModel"],
-    )
-    about.save_pretrained(str(place))
+    sizes.to_config(architectures=["BertModel"]).save_pretrained(str(place))
     if cutter is not None:
         cutter.tokenizer.save_pretrained(str(place))
 
