@@ -120,7 +120,7 @@ def test_an_ended_trial_keeps_no_checkpoint(stage, early):
 def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(stage):
     stage.train(1)
     place = stage.keep_checkpoint()
-    (place / "state.json").write_text("[")
+    (place / "state.json").write_text("[]")
     before = stage.paid
     stage.crash()
     verdict = stage.begin()

@@ -468,6 +468,7 @@ def test_no_public_metric_reveals_a_counted_number_of_records(cluster, tmp_path,
     report = EpochReport(epochs_done=4, seconds=2.0, metrics={"epsilon_paper_spent": 3.0})
     toy.add_epoch(plan.id, report, when=0.0)
     values = values_after(cluster, toy)
+    assert plan.num_records
     assert "sweep_epoch_seconds" in values
     hidden = {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"}
     assert hidden & values.keys() == (set() if is_counted else hidden)
