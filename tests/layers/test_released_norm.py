@@ -268,26 +268,25 @@ def test_the_squares_of_the_trained_parameters_add_up(kind):
     of an LSTM are trained together)."""
     lengths, units = torch.tensor([5, 2, 6]), Units(torch.arange(3), 3)
 
-    def squares(scales):
+    def squares(trained, scale):
         torch.manual_seed(0)
         entries = KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0))
         parameters = list(dict.fromkeys(p for entry in entries for p in entry.parameters))
-        weights = dict(zip(parameters, scales or [2.0] * len(parameters), strict=False))
+        weights = dict.fromkeys(parameters[trained], scale)
         for parameter in parameters:
-            parameter.requires_grad_(weights.get(parameter, 0.0) > 0)
-        made = combine([entry for entry in entries if entry.parameters])
+            parameter.requires_grad_(parameter in weights)
+        recorded = {p for entry in entries for p in entry.parameters}
+        assert kind in ("embedding", "tied_table") or recorded == set(weights)
+        made = combine([entry for entry in entries if {*entry.parameters} & {*weights}])
         sizes = [entry.size(units, weights).total.square() for entry in made]
         norms = [entry.squared_norms(units, weights) for entry in made]
-        views = {p: torch.zeros_like(p) for p in parameters if p.requires_grad}
-        recorded = {p for entry in made for p in entry.parameters}
-        assert kind in ("embedding", "tied_table") or recorded == set(views)
+        views = {p: torch.zeros_like(p) for p in weights}
         for entry in made:
-            if any(p in views for p in entry.parameters):
-                entry.add_gradient(None, None, views)  # and to no frozen parameter
+            entry.add_gradient(None, None, views)  # and to no frozen parameter
         return torch.stack([sum(sizes, torch.zeros(3)), sum(norms, torch.zeros(3))])
 
-    alone = sum(squares([0.0] * place + [8.0]) for place in range(3))
-    for found, whole, slack in zip(alone, 4 * squares([]), (0.1, 1e-3), strict=True):
+    alone = sum(squares(slice(place, place + 1), 8.0) for place in range(3))
+    for found, whole, slack in zip(alone, 4 * squares(slice(None), 2.0), (0.1, 1e-3), strict=True):
         torch.testing.assert_close(found, whole, rtol=slack, atol=0.0)
 
 
