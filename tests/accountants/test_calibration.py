@@ -43,6 +43,7 @@ def test_the_search_evaluates_few_points():
     assert near(curve, target_epsilon=3.0, guess=1.01 * found) == found
     assert len(seen) <= 5
     assert near(lambda z: 9.0 if z < 1 else 1.0, target_epsilon=5.0, guess=1.0) is None
+    assert near(lambda z: 4.99 * z, target_epsilon=5.0, guess=1.0) is None, "above the target"
     # What any noise meets has the least that is tried.
     assert 0 < smallest_noise_multiplier(lambda z: 0.5, target_epsilon=1.0) <= 2e-12
 
