@@ -1,4 +1,5 @@
 import time
+from collections import Counter
 from typing import get_args
 
 import numpy as np
@@ -68,17 +69,17 @@ def test_every_figure_is_for_the_curator_only():
 
 
 def test_untrained_model_is_at_one_half():
-    """A model that has seen nothing: 16 worlds of 8 attacks, at most 17 of 128 intervals miss."""
-    misses = total = 0
+    """A model that has seen nothing: at most 17 of 128 intervals miss, 5 of an attack's 16."""
+    misses = Counter()
     for seed in range(16):
         world = _world(strength=0.0, seed=seed + 40)
         found = every_figure(world, _knowledge())
         found |= of_sweep([world, *(_world(seed=number) for number in range(1, 5))])[0]
         for name in NAMES:
-            misses += not found[f"mia_{name}_auc_low"] <= 0.5 <= found[f"mia_{name}_auc_high"]
-            total += 1
-    assert total == 128
-    assert misses <= 17
+            low, high = found[f"mia_{name}_auc_low"], found[f"mia_{name}_auc_high"]
+            misses[name] += not low <= 0.5 <= high
+    assert misses.total() <= 17
+    assert max(misses.values()) <= 5
 
 
 def test_fixed_splits_are_evaluated_on_equal_numbers():

@@ -184,7 +184,6 @@ def test_every_seed_size_and_grammar_has_a_cache_of_its_own():
 MEASURE = """
 import resource, sys
 from trainables.data import made
-from trainables.data.bio import slots_lenient, slots_strict
 from trainables.datasets.communication import DOMAIN
 peaks = []
 for number, _ in enumerate(made.generate(DOMAIN, seed=0, size=int(sys.argv[1])), start=1):

@@ -58,7 +58,6 @@ call NN B-VP O
 ann NNP B-NP B-who
 lee NNP I-NP I-who
 """
-_HASH = "# intent: phone\ncall O\n# O\n7 B-who\n"
 _RASA = """
 version: "3.1"
 nlu:
@@ -236,7 +235,7 @@ READ = [
     # Lines of tokens.
     ("a.txt", _CONLL, {}, [said("call [who : ann lee]")]),
     ("a.txt", _CONLL, {"tags": "3"}, [said("[VP : call] [NP : ann lee]")]),
-    ("a.conll", _HASH, {}, [said("call # [who : 7]", "phone")]),
+    ("a.conll", "# intent: phone\ncall O\n# O\n7 B-who\n", {}, [said("call # [who : 7]", "phone")]),
     (
         "a.conll",
         "call O\n\nxylophone O\nxylophone\n\nann xylophone\n",

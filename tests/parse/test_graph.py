@@ -18,8 +18,8 @@ LATER = (
 
 def test_literals_variables_and_bare_symbols():
     quoted = graph('(MyFunc "a (quoted) \\" b")')
-    assert [(node.kind) for node in quoted.nodes] == ["string", "call"]
-    assert [(node.kind) for node in graph("(f 1L 2)").nodes] == ["long", "number", "call"]
+    assert [node.kind for node in quoted.nodes] == ["string", "call"]
+    assert [node.kind for node in graph("(f 1L 2)").nodes] == ["long", "number", "call"]
     assert function_types("(Yield (> ^Long (size x) 0L))") == {"Yield", ">", "size", "x", "Long"}
     assert function_types("(let (x (f)) (size x))") == {"f", "size"}
     assert function_types("(lambda (^T x0) (f x0 true 1.5))") == {"T", "f"}

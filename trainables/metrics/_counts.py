@@ -101,6 +101,8 @@ def align_by_name(reference: Sequence[Key], hypothesis: Sequence[Key]) -> tuple[
 
     >>> align_by_name([("from", "boston"), ("to", "denver")], [("to", "boston"), ("to", "denver")])
     (1, 0, 1, 1)
+    >>> align_by_name([("to", "rome")] * 2, [("to", "rome")] * 2 + [("by", "car")])
+    (2, 0, 0, 1)
     """
     matched = _intersection(reference, hypothesis)
     in_reference = Counter(name for name, _ in reference)
