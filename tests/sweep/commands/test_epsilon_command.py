@@ -18,14 +18,15 @@ _BOUNDED = ("group_scale.name=public", "group_scale.normalise=none", "group_scal
 @pytest.mark.parametrize(
     ("options", "fields", "figures"),
     [
-        (_ALGORITHM_1, (), {"epsilon": 581.0, "epsilon_paper": 36.355}),
+        (_ALGORITHM_1, (), {"epsilon": 581.0, "epsilon_paper": 36.355, "unaccounted": []}),
         (_ALGORITHM_1, ("noise_calibration=central",), {"epsilon": 95.173}),
         (_ALGORITHM_1, ("group_scale.name=public",), {"epsilon": 581.0}),
         (("--noise-multiplier", "1"), _DECAY, {"epsilon_paper": 53.2064}),
         ((*_DP_SGD, "--noise-multiplier", "1"), (), _POISSON | {"epsilon_paper": None}),
         (("--num-records", "2560", "--num-workers", "8"), _AS_DP_SGD, {"epsilon": 4.1205}),
         (_DP_SGD, ("accountant=rdp",), {"epsilon": 4.691, "accountant": "rdp"}),
-        (_ALGORITHM_1, (), {"steps": None, "num_records": None, "unaccounted": []}),
+        ((*_ALGORITHM_1, "--epochs", "7"), (), {"epochs": 7, "steps": None, "num_records": None}),
+        ((*_DP_SGD[:-1], "32", "--steps", "9"), (), {"steps": 9, "expected_batch_size": 32}),
     ],
 )
 def test_golden_figures(line, options, fields, figures):

@@ -34,9 +34,10 @@ def test_score_gives_every_metric(line, score):
 @pytest.mark.parametrize("lacking", ["intent", "slots"])
 def test_labels_that_the_reference_lacks_are_no_errors(line, score, lacking):
     reference = {name: value for name, value in RIGHT.items() if name != lacking}
-    found = line.facts(*score([reference] * 2, [RIGHT, RIGHT]))
-    assert (found["ser"], found["f_ser"], found["frame_accuracy"]) == (0, 0, 1)
-    assert ("icer" in found, "slot_f1" in found) == (lacking != "intent", lacking != "slots")
+    for guess in (RIGHT, reference):
+        found = line.facts(*score([reference] * 2, [guess] * 2))
+        assert (found["ser"], found["f_ser"], found["frame_accuracy"]) == (0, 0, 1)
+        assert ("icer" in found, "slot_f1" in found) == (lacking != "intent", lacking != "slots")
 
 
 def test_a_slot_where_the_reference_says_there_is_none_is_an_error(line, score):

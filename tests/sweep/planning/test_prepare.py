@@ -91,6 +91,7 @@ def test_a_warning_of_many_trials_is_said_once(settings):
 
 
 _DP, _STEPS = {"name": "dp", "axes": {Z: [0.5, 1.0]}}, {"steps": 6, "expected_batch_size": 30}
+_FEWER = {"variants": [_DP], "override": {"training.steps": 3}}
 _PARTLY = {"name": "partly", "set": {"privacy.sampling": "poisson"}}
 _BATCHES = {"training.expected_batch_size": [30, 60]}
 
@@ -98,16 +99,8 @@ _BATCHES = {"training.expected_batch_size": [30, 60]}
 @pytest.mark.parametrize(
     ("sampling", "training", "fields"),
     [
-        ("poisson", _STEPS, {"variants": [_DP], "override": {"training.steps": 3}}),
-        (
-            "poisson",
-            _STEPS,
-            {
-                "variants": [_DP],
-                "override": {"training.steps": 3},
-                "search": {"strategy": "tpe", "num_samples": 3},
-            },
-        ),
+        ("poisson", _STEPS, _FEWER),
+        ("poisson", _STEPS, _FEWER | {"search": {"strategy": "tpe", "num_samples": 3}}),
         # Epochs count where an override takes the steps back, and batches where some are not full.
         ("poisson", _STEPS | {"epochs": 2}, {"variants": [], "override": {"training.steps": None}}),
         ("full", {"steps": 3}, {"variants": [{"name": "full"}, _PARTLY], "axes": _BATCHES}),

@@ -389,6 +389,7 @@ def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, line
     errors = sorted(r.metrics["ser"] or 0.0 for r in Vault(folder).draws.records())
     assert f"{number} trials together cost epsilon" in line.says("unseal", "toy", "--yes")
     assert sorted(r.metrics["ser"] or 0.0 for r in folder.records()) == errors
+    assert "was unsealed" in line.says("show", "toy")
     assert not Vault(folder).path.exists()
 
     assert ledger.entries()[: len(before)] == before  # no entry is ever lost
