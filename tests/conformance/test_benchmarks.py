@@ -15,15 +15,11 @@ from trainables.privacy.from_config import build
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "synthesis"
 
 
-def _module(name, monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    monkeypatch.setattr("sys.argv", [f"{name}.py"])
-    return importlib.import_module(name)
-
-
 @pytest.mark.parametrize("method", ["one_stage", "two_stage"])
 def test_missing_function_makes_a_config(method, monkeypatch):
-    module = _module("missing_function", monkeypatch)
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.setattr("sys.argv", ["missing_function.py"])
+    module = importlib.import_module("missing_function")
     config = module._config(module._options(), method=method)
     assert config.synthesis.method == method
     assert config.synthesis.remove_function == "WeatherQueryApi"
@@ -35,13 +31,10 @@ def table1(monkeypatch):
     return importlib.import_module("table1")
 
 
-def _plan(table1):
-    options = {"data": table1.TABLE["corpora"], "model": ("clc", "bert"), "noise": table1.NOISES}
-    return list(table1.plan(Namespace(**options, seeds=None), table1.read_cells(table1.CELLS)))
-
-
 def test_every_trial_of_table_1_is_a_config_and_each_cell_has_a_place(table1):
-    planned = _plan(table1)
+    options = {"data": table1.TABLE["corpora"], "model": ("clc", "bert"), "noise": table1.NOISES}
+    options = Namespace(**options, seeds=None)
+    planned = list(table1.plan(options, table1.read_cells(table1.CELLS)))
     for job, among in planned:
         config = (among[0] if among else job).config()
         assert config.engine == ("edp_sgd" if job.method in table1.DECAYS else "sgd")

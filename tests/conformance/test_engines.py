@@ -184,7 +184,7 @@ def test_a_new_engine_is_planned_and_held_to_a_budget(quiet, tmp_path):
             "base": {"data": {"name": "atis"}, "training": {"epochs": 2}},
             "variants": [
                 {"name": "mine", "set": {"engine": quiet}, "axes": {"privacy.loudness": [1, 2]}},
-                {"name": "plain", "baseline": True, "set": {"engine": _plain()}},
+                {"name": "plain", "baseline": True, "set": {"engine": engines.BASELINE}},
             ],
             "axes": {"privacy.noise_multiplier": [0.5, 2.0]},
             "budget": {"epsilon": 3.0},
@@ -206,7 +206,3 @@ def test_a_new_engine_is_shown(quiet):
     assert "Quiet SGD" in page
     assert ".engine-quiet { --c: #123456; }" in page
     assert ".engine-quiet { --c: #abcdef; }" in page
-
-
-def _plain():
-    return engines.BASELINE

@@ -31,7 +31,11 @@ def test_a_listed_one_is_the_default():
 
 @pytest.mark.parametrize("name", names("drawn"))
 def test_drawn_points_fill_the_cube_and_are_those_of_their_seed(name):
-    draws = [_draws(name, seed=seed) for seed in (0, 0, 1)]
+    shares = catalogue.entry(STRATEGIES, name).shares
+    draws = [
+        list(itertools.islice(shares(generator(seed, "search"), num_axes=3), 64))
+        for seed in (0, 0, 1)
+    ]
     assert draws[0] == draws[1] != draws[2]
     assert all(0 <= share < 1 for point in draws[0] for share in point)
     for axis in range(3):  # 64 uniform draws leave an eighth empty once in 5,000 times
@@ -65,11 +69,6 @@ def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(n
 def test_what_is_no_strategy_is_refused_by_the_names_there_are():
     with refused(r"strategy: expected strategy to be one of .*grid, .*, got 'simplex'"):
         space_of("simplex")
-
-
-def _draws(name, *, seed):
-    shares = catalogue.entry(STRATEGIES, name).shares(generator(seed, "search"), num_axes=3)
-    return list(itertools.islice(shares, 64))
 
 
 LADDER = '''"""The diagonal of the cube, rung by rung."""

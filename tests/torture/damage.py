@@ -41,28 +41,17 @@ def _folder(path, random):
     path.mkdir()
 
 
-def _other(path, random):
-    path.write_text(random.choice(["", "null", "[]", "{}", "3", '"x"', "[[[", "NaN", "\0", "a: b"]))
-
-
-def _deep(path, random):
-    path.write_text("[" * 100_000)
-
-
+_OTHERS = ["", "null", "[]", "{}", "3", '"x"', "[[[", "NaN", "\0", "a: b"]
 DAMAGES = {
     "cut": _cut,
     "bit flipped": _flip,
     "bytes overwritten": _noise,
     "missing": lambda path, random: path.unlink(),
     "a folder": _folder,
-    "something else": _other,
-    "nested deep": _deep,
+    "something else": lambda path, random: path.write_text(random.choice(_OTHERS)),
+    "nested deep": lambda path, random: path.write_text("[" * 100_000),
     "not readable": lambda path, random: path.chmod(0),
 }
-
-
-def _name_of(command):
-    return "ledger --check" if "--check" in command else command[0]
 
 
 class Home:
@@ -126,7 +115,11 @@ class Home:
             readers = {"show", "compare", "export", "ledger --check"}
         else:
             readers = {"list", "show", "ledger --check"}
-        return [command for command in self.commands() if _name_of(command) in readers]
+        return [
+            command
+            for command in self.commands()
+            if ("ledger --check" if "--check" in command else command[0]) in readers
+        ]
 
     def say(self, command, tally, *, how, installed):
         """Exit code and all that a command prints, but for times and places."""
