@@ -36,17 +36,14 @@ def least(config):
     """The smallest value that each numeric field of a model allows."""
     found = {}
     for name, field in config.model_fields.items():
-        for bound in [*field.metadata, *_inner(field.annotation)]:
+        nested = [m for a in get_args(field.annotation) for m in getattr(a, "__metadata__", ())]
+        inner = [each for m in nested for each in getattr(m, "metadata", ())]
+        for bound in [*field.metadata, *inner]:
             if isinstance(bound, annotated_types.Ge):
                 found[name] = bound.ge
             elif isinstance(bound, annotated_types.Gt) and bound.gt == 0:
                 found[name] = 1e-9
     return found
-
-
-def _inner(annotation):
-    nested = [m for each in get_args(annotation) for m in getattr(each, "__metadata__", ())]
-    return [inner for m in nested for inner in getattr(m, "metadata", ())]
 
 
 def trial(model, *, engine="dp_sgd", **synthesis):

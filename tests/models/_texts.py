@@ -42,8 +42,12 @@ EVERY = np.arange(len(TEXTS))
 
 
 def with_adapters(model):
-    """Adapters that have left their start."""
     model.adapt(rank=2, alpha=8.0)
+    return moved(model)
+
+
+def moved(model):
+    """Adapters away from their start, where they are nothing."""
     for name, parameter in model.named_parameters():
         if name.endswith("up.weight"):
             nn.init.normal_(parameter, std=0.5)

@@ -16,6 +16,7 @@ from trainables.errors import InvalidData
 from trainables.layers.bookkeeping import supports
 from trainables.models._features import tag_parts
 from trainables.models._nlu import bio_scores
+from trainables.system import phase
 
 model = partial(built, name="features")
 
@@ -73,7 +74,9 @@ def test_the_rows_of_each_recipe_are_kept_once_for_their_owner(tmp_path):
 
 def test_damaged_rows_are_named(tmp_path):
     found, corpus = model(), made_corpus(tmp_path)
+    phase.FOLDER.set(tmp_path)
     found.loader(corpus, cache_dir=tmp_path)
+    assert phase.of(tmp_path) == "features: 100%"
     (file,) = tmp_path.glob("rows-*/tokens.npy")
     file.write_bytes(file.read_bytes()[:-100])
     with refused("delete it", InvalidData):

@@ -20,6 +20,7 @@ from tests.models._builds import (
     sum_by,
     trained,
 )
+from tests.models._texts import moved
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
@@ -42,10 +43,7 @@ def of_family(family, **fields):
     model = built(name="lora", encoder=encoder_in(family)[0], lora_rank=2, **fields)
     model = model if family == "modernbert" else model.double()
     torch.manual_seed(1)
-    for name, parameter in model.named_parameters():
-        if name.endswith("up.weight"):
-            nn.init.normal_(parameter, std=0.5)
-    return model
+    return moved(model)
 
 
 class Losses(nn.Module):

@@ -18,6 +18,7 @@ from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, make_once
 from trainables.data.storage import token_places
 from trainables.errors import InvalidData
+from trainables.system import phase
 
 # Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
 CachedRows = Mapping[str, NDArray[np.float16]]
@@ -43,7 +44,8 @@ def cached_rows(
 
     def make(new: Path) -> None:
         out: dict[str, np.memmap[Any, Any]] = {}
-        ids = np.arange(corpus.num_records, dtype=np.int64)
+        done = 0
+        ids = np.arange(corpus.num_records)
         for records, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
             for name, rows in compute(batch).items():
                 if name not in out:
@@ -52,6 +54,8 @@ def cached_rows(
                         new / f"{name}.npy", mode="w+", dtype=np.float16, shape=shape
                     )
                 out[name][places_of(name, records, corpus.offsets)] = rows.half().numpy()
+            done += len(records)
+            phase.enter(f"features: {done / len(ids):.0%}")
         for mapped in out.values():
             mapped.flush()
 

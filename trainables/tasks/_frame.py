@@ -106,14 +106,9 @@ class Clock:
 
     def __init__(self, folder: Path, *, leads: bool) -> None:
         self._last = time.perf_counter()
-        self._folder = folder if leads else None
         self.seconds: dict[str, float] = {}
-        self.enter(phase.LOADING)
-
-    def enter(self, words: str) -> None:
-        """Set the phase; empty: it trains, or has ended."""
-        if self._folder is not None:
-            phase.enter(self._folder, words)
+        phase.FOLDER.set(folder if leads else None)
+        phase.enter(phase.LOADING)
 
     def end(self, part: str, *, without: float = 0.0, then: str = "") -> None:
         """End a part that began at the end of the last one; `without` seconds are of other parts
@@ -122,7 +117,7 @@ class Clock:
         now = time.perf_counter()
         self.seconds[part] = now - self._last - without
         self._last = now
-        self.enter(then)
+        phase.enter(then)
 
 
 def spent_privacy(

@@ -48,9 +48,7 @@ def run(
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)
-    counts, leakage = _measure(
-        setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir, clock=clock
-    )
+    counts, leakage = _measure(setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
     tested = summarize(
         counts,
         labels=setup.corpus.schema.labels,
@@ -103,7 +101,7 @@ def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
 
 
 def _measure(
-    setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path, clock: Clock
+    setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path
 ) -> tuple[Counts, _leakage.Leakage]:
     """The test counts and the results of attacks, from one pass over the records of both, because
     most of the attacked non-members are test records.
@@ -116,7 +114,7 @@ def _measure(
     records = np.union1d(test, targets.records)
     predicted = setup.infer(records)
     counts = setup.counts(test, predicted.take(np.searchsorted(records, test)))
-    clock.enter(phase.ATTACKS)
+    phase.enter(phase.ATTACKS)
     leakage = _leakage.measure(
         setup,
         targets,

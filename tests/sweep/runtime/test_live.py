@@ -198,10 +198,11 @@ def test_the_table_shows_phases_outside_of_training(clock, tmp_path):
     view.phase = phases.TRAINING
     view.update("a", RUNNING)
     assert "running" in render(view)
-    phase.enter(tmp_path / "a", phase.ATTACKS)
+    phase.FOLDER.set(tmp_path / "a")
+    phase.enter(phase.ATTACKS)
     assert "attacks" in render(view)
     assert "running" not in render(view)
-    phase.enter(tmp_path / "a", "")
+    phase.enter("")
     assert "running" in render(view)
     assert list((tmp_path / "a").iterdir()) == []
 
@@ -222,7 +223,7 @@ def test_in_a_pipe_each_phase_is_a_line_once():
 
 def test_a_real_trial_notes_what_it_does_and_leaves_no_note(tmp_path, monkeypatch):
     noted = []
-    monkeypatch.setattr(phase, "enter", lambda folder, words: noted.append(words))
+    monkeypatch.setattr(phase, "enter", noted.append)
     training = {"epochs": 1, "expected_batch_size": 30, "num_workers": 1}
     base = {**space_in(tmp_path).base, "training": training}
     model = {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1}
