@@ -34,7 +34,7 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
 
 
 def test_an_exported_folder_is_enough(tmp_path):
-    """Public moments too. Rows are computed once: an encoder is then not even loaded."""
+    """Public moments too. Both are computed once: an encoder is then not even loaded."""
     family_folders.write(tmp_path / "hub", "roberta")
     config = model_part(name="features", encoder=str(tmp_path / "hub"), prior="none")
     cache = tmp_path / "cache"
@@ -44,12 +44,12 @@ def test_an_exported_folder_is_enough(tmp_path):
     model = build(config, schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
     assert (model.fixed[0].token_width, model.fixed[0].layers) == (48 + 2 * 24, (2, 3))
-    assert "model" not in vars(model.fixed[0].encoder)
     assert "roberta, 3 layers of width 24, licence apache-2.0" in model.provenance
     torch.manual_seed(0)
     torch.nn.init.normal_(model.intent_head.weight)
     place = save_model(tmp_path / "exported", model, config, schema=corpus.schema)
     model.save_public(place)
+    assert "model" not in vars(model.fixed[0].encoder)
     assert write_encoder(place) == place / "encoder"
     assert (place / "encoder" / "moments.safetensors").is_file()
     found = saved.load(place)

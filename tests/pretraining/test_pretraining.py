@@ -98,7 +98,7 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(bits, start, tm
         if not name.startswith(("intent_head", "tag_head", "crf")):
             within = 0.0 if bits == 32 else float(tensor.abs().max()) / 250
             torch.testing.assert_close(ours[name], tensor, rtol=0.0, atol=within)
-    tokens, _ = fixed.encoder.moments((0, 1, 2), None)
+    tokens, _ = fixed.encoder.moments((0, 1, 2))
     assert (tokens.layers, len(tokens.mean)) == ((0, 1, 2), 3 * 24)
     with refused("without health"):
         require_usable(part, data_config(name="health"))

@@ -31,6 +31,7 @@ from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.encoders.rows import BothMoments, LayerStates, moments_of, pack, unpack
 from trainables.errors import InvalidData, one_line, words_of
 from trainables.layers.packing import by_length
+from trainables.system.native import user_cache
 
 SCALE = ".scale"  # behind the name of a matrix of 8 bits: one float32 a row
 _PIECES_AT_ONCE = 4_096
@@ -85,22 +86,23 @@ class HubEncoder:
         made = f"made corpora {' and '.join(_MADE)}"
         return "utterances of the " + ("encoder's corpora" if self.public.about else made)
 
-    def moments(self, layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
-        """Public moments of `layers` at least: those in its folder, else computed once for all
-        trials that share `cache_dir`.
+    def moments(self, layers: tuple[int, ...]) -> BothMoments:
+        """Public moments of `layers` at least: those in its folder, else computed once for a user.
 
         Raises: InvalidData where a file of the cache is damaged.
         """
         if self._moments is not None and set(layers) <= set(self._moments[0].layers):
             return self._moments
-        if cache_dir is None:
-            return unpack(self._made_moments(layers), layers)
         name = f"moments-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
 
         def make(new: Path) -> None:
             save_file(self._made_moments(layers), new / MOMENTS)
 
-        return _read_moments(make_once(cache_dir, name, make) / MOMENTS, layers)
+        try:
+            folder = make_once(user_cache(), name, make)
+        except (OSError, RuntimeError):  # there is no home folder that can be written
+            return unpack(self._made_moments(layers), layers)
+        return _read_moments(folder / MOMENTS, layers)
 
     def _made_moments(self, layers: tuple[int, ...]) -> dict[str, Tensor]:
         texts: set[tuple[str, ...]] = set()

@@ -48,11 +48,10 @@ def _recipe(
     known: tuple[int, ...],
     layers: tuple[int, ...],
     shrinkage: float,
-    cache_dir: Path | None,
 ) -> Recipe:
     """Of `layers` by their part of the moments of the layers `known`. Kept, because whitening takes
     as long as a small model's training."""
-    return Recipe(encoder, layers, encoder.moments(known, cache_dir), shrinkage)
+    return Recipe(encoder, layers, encoder.moments(known), shrinkage)
 
 
 class FixedEncoder:
@@ -62,7 +61,6 @@ class FixedEncoder:
         name = config.encoders[number]
         self.encoder = _encoder(name, files_digest({"encoder": name}))
         public = self.encoder.public
-        self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
         features.require_layers(config, number, public.layers)
         last = public.config.num_layers
@@ -81,7 +79,7 @@ class FixedEncoder:
         self.token_width = self.record_width + 2 * public.config.width * bool(config.neighbours)
 
     def _of(self, layers: tuple[int, ...]) -> Recipe:
-        return _recipe(self.encoder, self.layers, layers, self._config.whitening, self.cache_dir)
+        return _recipe(self.encoder, self.layers, layers, self._config.whitening)
 
     @cached_property
     def own(self) -> Recipe:
@@ -95,7 +93,7 @@ class FixedEncoder:
         is_default = self.layers == layers and self._config.whitening == SHRINKAGE
         if self.names is None or is_default:
             return self.own
-        return _recipe(self.encoder, layers, layers, SHRINKAGE, self.cache_dir)
+        return _recipe(self.encoder, layers, layers, SHRINKAGE)
 
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
@@ -237,7 +235,6 @@ class Features(NluModel):
         """Batches of the cached rows of this corpus, which each encoder has apart."""
         parts = []
         for each in self.fixed:
-            each.cache_dir = cache_dir
             loader = Loader(corpus, each.encoder.feature_table(corpus.types))
             recipe = each.recipe
             parts.append(
@@ -278,7 +275,7 @@ class Features(NluModel):
         exported model gives the same rows without computing them again."""
         for number, fixed in enumerate(self.fixed):
             if fixed.encoder.public.about is None:
-                moments = fixed.encoder.moments(fixed.layers, fixed.cache_dir)
+                moments = fixed.encoder.moments(fixed.layers)
                 save_file(pack(moments), folder / moments_file(number))
 
     def encode(self, batch: PackedBatch) -> Encoded:

@@ -20,6 +20,11 @@ _FLAGS = ("-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-f
 _SECONDS = 60
 
 
+def user_cache() -> Path:
+    """Where this user keeps what depends on no data. Raises: RuntimeError without a home folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dp-nlu-sweep"
+
+
 @functools.cache
 def library(*sources: Path) -> ctypes.CDLL | None:
     """The library of these files, joined in this order; None where it is unavailable."""
@@ -30,7 +35,7 @@ def library(*sources: Path) -> ctypes.CDLL | None:
         source = "\n".join(path.read_text() for path in sources)
         parts = (source, compiler, *_FLAGS, platform.machine(), _processor())
         name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dp-nlu-sweep"
+        folder = user_cache()
         path = folder / f"{name}.so"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A library that another user could have written is not loaded.
