@@ -6,9 +6,9 @@
         [--processes 2] [--device cuda] [--minutes 60]
     python benchmarks/table1.py --of FOLDER            # the rows of what has ended there
 
-A trial is the one that a sweep would train, without Ray: one process a trial, most valuable first
-(`table1.yaml`). A line of `FOLDER/trials.jsonl` is written as each ends, and the same command
-goes on after an end by time or interrupt. `evidence_*.npz` has the counts of right and wrong
+A trial is the one that a sweep would train, without Ray, on data in $SWEEP_DATA_DIR: one process a
+trial, most valuable first (`table1.yaml`). A line of `FOLDER/trials.jsonl` is written as each ends,
+and the same command goes on after an end by time or interrupt. `evidence_*.npz` has the counts of right and wrong
 labels of each test record and the scores of the paper's attack, for paired intervals.
 
 Noise `implied` has the z0 at which the paper's formula gives the epsilon that the paper states for
@@ -26,6 +26,7 @@ import json
 import math
 import multiprocessing
 import multiprocessing.connection
+import os
 import statistics
 import sys
 import time
@@ -231,7 +232,8 @@ def run(options: argparse.Namespace, cells: pd.DataFrame) -> None:
     ended = read_trials(options.run)
     waiting = list(plan(options, cells))
     context = multiprocessing.get_context("spawn")
-    settings = {"run": options.run, "data_dir": options.data_dir, "device": options.device}
+    data = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
+    settings = {"run": options.run, "data_dir": data, "device": options.device}
     sent: dict[str, Job] = {}
     pipes, processes = [], []
     for _ in range(options.processes):
@@ -554,7 +556,6 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--minutes", type=float, default=720.0)
-    parser.add_argument("--data-dir", type=Path, default=Path("data"))
     parser.add_argument("--vectors", help="a file in place of GloVe")
     parser.add_argument("--encoder", help="a folder in place of MiniLM")
     options = parser.parse_args()
