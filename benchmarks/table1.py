@@ -8,8 +8,9 @@
 
 A trial is the one that a sweep would train, without Ray, on data in $SWEEP_DATA_DIR: one process a
 trial, most valuable first (`table1.yaml`). A line of `FOLDER/trials.jsonl` is written as each ends,
-and the same command goes on after an end by time or interrupt. `evidence_*.npz` has the counts of right and wrong
-labels of each test record and the scores of the paper's attack, for paired intervals.
+and the same command goes on after an end by time or interrupt. `evidence_*.npz` has the counts of
+right and wrong labels of each test record and the scores of the paper's attack, for paired
+intervals.
 
 Noise `implied` has the z0 at which the paper's formula gives the epsilon that the paper states for
 its own cell, `equal` that of its cell without decay, `grid` points of its grid. C, z0 and tau are
