@@ -1,6 +1,7 @@
 """One trial from its configuration to its result: the function that a sweep calls."""
 
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 
 from trainables import catalogue
@@ -27,7 +28,14 @@ def run(
     Raises: InvalidInput for a config or data that cannot be used, TrialFailed where it failed.
     """
     task = catalogue.entry("tasks", config.task)
-    result: TrialResult = task.run(
-        config, folder=folder, comm=comm, report=report, data_dir=data_dir, cache_dir=cache_dir
+    # In a context of its own, so that its phase's folder ends with it.
+    result: TrialResult = copy_context().run(
+        task.run,
+        config,
+        folder=folder,
+        comm=comm,
+        report=report,
+        data_dir=data_dir,
+        cache_dir=cache_dir,
     )
     return result

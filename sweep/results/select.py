@@ -302,9 +302,13 @@ def candidates(
     found = finished(records)
     if not found:
         raise InvalidInput("no trial other than baselines has finished")
-    # An infinite limit admits none whose epsilon is unknown.
-    known = [r for r in found if value(r, figures.EPSILON) is not None]
-    allowed = found if epsilon_max is None else [r for r in known if epsilon_of(r) <= epsilon_max]
+    allowed = [
+        r
+        for r in found
+        # An infinite limit admits none whose epsilon is unknown.
+        if epsilon_max is None
+        or (value(r, figures.EPSILON) is not None and epsilon_of(r) <= epsilon_max)
+    ]
     if not allowed:
         raise InvalidInput(
             f"no finished trial has epsilon <= {epsilon_max:g};"

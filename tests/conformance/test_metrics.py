@@ -6,18 +6,11 @@ from trainables.data.records import Frame
 from trainables.metrics import Counts, count_frames, slot_f1
 from trainables.metrics._counts import from_table, table
 
-
-def _metrics():
-    """Entries that are functions of `Counts`."""
-    modules = (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
-    return [
-        module
-        for module in modules
-        if getattr(getattr(module, "value", None), "__annotations__", {}).get("counts") is Counts
-    ]
-
-
-METRICS = _metrics()
+METRICS = [  # entries that are functions of `Counts`
+    module
+    for module in (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
+    if getattr(getattr(module, "value", None), "__annotations__", {}).get("counts") is Counts
+]
 
 
 def _frames(seed, n=60):

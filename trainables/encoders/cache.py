@@ -23,7 +23,7 @@ from trainables.system import phase
 # Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
 CachedRows = Mapping[str, NDArray[np.float16]]
 Places = NDArray[np.int64]
-_FORMAT = 4  # of the rows; raise it whenever an encoder reads the same words otherwise
+FORMAT = 4  # of rows and moments; raise it whenever an encoder reads the same words otherwise
 _TOKENS_AT_ONCE = 2_048
 
 
@@ -59,7 +59,7 @@ def cached_rows(
         for mapped in out.values():
             mapped.flush()
 
-    about = json.dumps([_FORMAT, corpus.fingerprint, dict(recipe)], sort_keys=True)
+    about = json.dumps([FORMAT, corpus.fingerprint, dict(recipe)], sort_keys=True)
     folder = make_once(cache_dir, f"rows-{hashlib.sha256(about.encode()).hexdigest()[:24]}", make)
     try:
         rows = {file.stem: np.load(file, mmap_mode="r") for file in sorted(folder.glob("*.npy"))}

@@ -26,6 +26,7 @@ from trainables.config import data_config
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.corpus import make_once
 from trainables.encoders.about import MOMENTS, WEIGHTS
+from trainables.encoders.cache import FORMAT
 from trainables.encoders.hub import PublicEncoder
 from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.encoders.rows import BothMoments, LayerStates, moments_of, pack, unpack
@@ -93,7 +94,7 @@ class HubEncoder:
         """
         if self._moments is not None and set(layers) <= set(self._moments[0].layers):
             return self._moments
-        name = f"moments-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
+        name = f"moments-{FORMAT}-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
 
         def make(new: Path) -> None:
             save_file(self._made_moments(layers), new / MOMENTS)

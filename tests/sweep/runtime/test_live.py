@@ -225,10 +225,12 @@ def test_a_real_trial_notes_what_it_does_and_leaves_no_note(tmp_path, monkeypatc
     noted = []
     monkeypatch.setattr(phase, "enter", noted.append)
     training = {"epochs": 1, "expected_batch_size": 30, "num_workers": 1}
-    base = {**space_in(tmp_path).base, "training": training}
     model = {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1}
-    config = parse({**base, "model": model, "engine": "sgd"})
+    fields = {"training": training, "model": model, "engine": "sgd"}
+    config = parse(space_in(tmp_path).base | fields)
+    before = phase.FOLDER.get()
     run_alone(config, tmp_path / "trial", data=tmp_path)
+    assert phase.FOLDER.get() is before
     assert noted == ["loading the corpus", "", "evaluating", "attacks", ""]
 
 
