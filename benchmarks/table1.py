@@ -5,6 +5,7 @@
     python benchmarks/table1.py --run FOLDER [--data atis] [--model clc] [--noise implied]
         [--processes 2] [--device cuda] [--minutes 60]
     python benchmarks/table1.py --of FOLDER            # the rows of what has ended there
+    python benchmarks/table1.py --run FOLDER --data health --utterances 1000000 --epochs 1
 
 A trial is the one that a sweep would train, without Ray, on data in $SWEEP_DATA_DIR: one process a
 trial, most valuable first (`table1.yaml`). A line of `FOLDER/trials.jsonl` is written as each ends,
@@ -23,6 +24,7 @@ change is in percent of SGD's of the same seeds, paired over the same records.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import multiprocessing
@@ -145,6 +147,11 @@ def shorten(epochs: int | None) -> None:
     """Train each trial for at most so many epochs."""
     for own in TABLE["corpora"].values():
         own["epochs"] = {model: min(n, epochs or n) for model, n in own["epochs"].items()}
+
+
+def public_corpora() -> list[str]:
+    """The corpora that are not made."""
+    return [name for name, own in TABLE["corpora"].items() if "num_utterances" not in own["data"]]
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -498,11 +505,17 @@ def cell(row: Mapping[Any, Any], name: str, factor: float = 1) -> str:
 
 
 def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
-    """For each noise a line: in how many cells the sign of a change is the paper's."""
-    for noise in ("implied", "grid"):
+    """For each noise and kind of corpus a line: in how many cells the sign of a change is the
+    paper's.
+    """
+    is_public = rows["corpus"].isin(public_corpora())
+    for noise, kind in itertools.product(("implied", "grid"), ("public", "made")):
         own = rows[(rows["noise"] == noise) & rows["method"].isin(DECAYS)]
+        own = own[is_public[own.index] == (kind == "public")]
         for name, column in (("ser", "SER"), ("mia", "MIA")):
             found = own[own[f"{name}_change"].notna()].to_dict("records")
+            if not found:
+                continue
             theirs = [
                 cells.loc[(r["corpus"], r["model"])][f"{r['method']}_delta_{name}"] for r in found
             ]
@@ -515,7 +528,7 @@ def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
             lower = sum(r[f"{name}_change"] < 0 for r, _ in sure)
             alike = sum(r[f"{name}_change"] * t > 0 for r, t in sure)
             yield (
-                f"{noise}: the sign of the change of {column} is the paper's in {same} of"
+                f"{noise}, {kind}: the sign of the change of {column} is the paper's in {same} of"
                 f" {len(found)} cells; {len(sure)} intervals exclude 0 ({lower} below), {alike} of"
                 " them with the paper's sign"
             )
@@ -548,12 +561,12 @@ def main() -> None:
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("--cells", type=Path, default=CELLS, metavar="CSV")
     corpora, models = list(TABLE["corpora"]), list(TABLE["models"])
-    public = [name for name in corpora if "num_utterances" not in TABLE["corpora"][name]["data"]]
-    parser.add_argument("--data", nargs="+", choices=corpora, default=public)
+    parser.add_argument("--data", nargs="+", choices=corpora, default=public_corpora())
     parser.add_argument("--model", nargs="+", choices=models, default=models)
     parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--epochs", type=int, help="at most, of every trial")
+    parser.add_argument("--utterances", type=int, help="of each made corpus, in place of 100,000")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--minutes", type=float, default=720.0)
@@ -561,6 +574,9 @@ def main() -> None:
     parser.add_argument("--encoder", help="a folder in place of MiniLM")
     options = parser.parse_args()
     shorten(options.epochs)
+    for name in set(corpora) - set(public_corpora()):
+        own = TABLE["corpora"][name]["data"]
+        own["num_utterances"] = options.utterances or own["num_utterances"]
     try:
         cells = read_cells(options.cells)
         if options.plan:

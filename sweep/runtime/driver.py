@@ -108,7 +108,7 @@ class Driver:
         try:
             run_trials(jobs, events=self, settings=settings, source=source)
         finally:
-            self._background.shutdown(wait=False, cancel_futures=True)
+            self._background.shutdown(cancel_futures=True)  # it writes into the folder
 
     def __call__(self, event: TrialEvent) -> Verdict:
         """Record and answer an event. Raises: StorageFailed where a failed disk paused a trial."""

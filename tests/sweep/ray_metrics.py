@@ -28,38 +28,33 @@ class OwnRay:
         self._own = {metric.name: metric.labels for metric in metrics().values()}
         self._own[_MARK] = ("mark",)
         self._seen = {}
-        self._over = threading.Event()
+        self.over = threading.Event()
 
-    def recorded(self, sweep):
-        """The last values of a sweep, by the metric's name and its labels in their order."""
-        self.wait()
+    def recorded(self, sweep, record=lambda: None):
+        """The last values of a sweep, by the metric's name and its labels in their order, once Ray
+        has shown what `record` records: a busy machine may forget a report before it is asked.
+        """
+        gauge = importlib.import_module("ray.util.metrics").Gauge(_MARK, tag_keys=("mark",))
+        mark, deadline = uuid.uuid4().hex, time.monotonic() + 120
+        while (_MARK, (mark,)) not in self._seen:
+            assert time.monotonic() < deadline
+            record()
+            gauge.set(1, {"mark": mark})
+            time.sleep(0.1)
         found = {}
         for (name, labels), value in list(self._seen.items()):
             if labels[0] == sweep:
                 found.setdefault(name, {})[labels] = value
         return found
 
-    def wait(self):
-        """Return once Ray has shown what was recorded until now."""
-        gauge = importlib.import_module("ray.util.metrics").Gauge(_MARK, tag_keys=("mark",))
-        mark, deadline = uuid.uuid4().hex, time.monotonic() + 120
-        while (_MARK, (mark,)) not in self._seen:
-            assert time.monotonic() < deadline
-            gauge.set(1, {"mark": mark})
-            time.sleep(0.1)
-
     def scrape(self):
         """Ask until the end of the block."""
         [node] = importlib.import_module("ray").nodes()
-        while not self._over.wait(0.3):
+        while not self.over.wait(0.3):
             with suppress(OSError):
                 address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
                 with urllib.request.urlopen(address, timeout=10) as answer:
                     self._keep(answer.read().decode())
-
-    def end(self):
-        """Ask no more."""
-        self._over.set()
 
     def _keep(self, text):
         for name, written, value in _LINE.findall(text):
@@ -79,8 +74,8 @@ def own_ray():
             scraper = threading.Thread(target=started.scrape)
             scraper.start()
             try:
-                started.wait()  # its agent loses what is recorded before it is up
+                started.recorded("")  # its agent loses what is recorded before it is up
                 yield started
             finally:
-                started.end()
+                started.over.set()
                 scraper.join()

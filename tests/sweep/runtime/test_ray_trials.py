@@ -416,12 +416,14 @@ def toy(tmp_path_factory):
 def values_after(cluster, toy, status="done"):
     """What Ray serves once the trials are recorded."""
     record_trial = record_metrics(lambda trial_id, progress: None, toy)
-    for record in toy.records():
-        progress = Progress(
-            name="a", status=TrialStatus(status), epochs_done=3, epochs=3, plan=record.plan
-        )
-        record_trial(record.plan.id, progress)
-    return cluster.recorded(toy.name)
+    status = TrialStatus(status)
+
+    def record():
+        for each in toy.records():
+            progress = Progress(name="a", status=status, epochs_done=3, epochs=3, plan=each.plan)
+            record_trial(each.plan.id, progress)
+
+    return cluster.recorded(toy.name, record)
 
 
 def test_every_trial_has_its_last_epochs_figures(cluster, toy):
