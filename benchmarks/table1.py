@@ -143,10 +143,12 @@ def read_cells(path: Path) -> pd.DataFrame:
     return cells.astype(float)
 
 
-def shorten(epochs: int | None) -> None:
-    """Train each trial for at most so many epochs."""
-    for own in TABLE["corpora"].values():
+def resize(*, epochs: int | None, utterances: int | None) -> None:
+    """Train each trial for at most so many epochs, on made corpora of so many utterances."""
+    for name, own in TABLE["corpora"].items():
         own["epochs"] = {model: min(n, epochs or n) for model, n in own["epochs"].items()}
+        if utterances is not None and name not in public_corpora():
+            own["data"]["num_utterances"] = utterances
 
 
 def public_corpora() -> list[str]:
@@ -508,10 +510,9 @@ def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
     """For each noise and kind of corpus a line: in how many cells the sign of a change is the
     paper's.
     """
-    is_public = rows["corpus"].isin(public_corpora())
+    kinds = rows["corpus"].isin(public_corpora()).map({True: "public", False: "made"})
     for noise, kind in itertools.product(("implied", "grid"), ("public", "made")):
-        own = rows[(rows["noise"] == noise) & rows["method"].isin(DECAYS)]
-        own = own[is_public[own.index] == (kind == "public")]
+        own = rows[(rows["noise"] == noise) & (kinds == kind) & rows["method"].isin(DECAYS)]
         for name, column in (("ser", "SER"), ("mia", "MIA")):
             found = own[own[f"{name}_change"].notna()].to_dict("records")
             if not found:
@@ -573,10 +574,7 @@ def main() -> None:
     parser.add_argument("--vectors", help="a file in place of GloVe")
     parser.add_argument("--encoder", help="a folder in place of MiniLM")
     options = parser.parse_args()
-    shorten(options.epochs)
-    for name in set(corpora) - set(public_corpora()):
-        own = TABLE["corpora"][name]["data"]
-        own["num_utterances"] = options.utterances or own["num_utterances"]
+    resize(epochs=options.epochs, utterances=options.utterances)
     try:
         cells = read_cells(options.cells)
         if options.plan:
