@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
 from trainables.guarantee.gaussian import is_exact, known_coins
 from trainables.guarantee.releases import Allocated, Sampled, Step, quieter
@@ -117,13 +118,27 @@ def _self_composed(step: Any, count: int, *, is_sparse: bool) -> Any:
 
 @lru_cache(maxsize=32)
 def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
-    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    return from_gaussian_mechanism(
-        sigma,
-        value_discretization_interval=grid,
-        sampling_prob=rate,
-        neighboring_relation=NeighboringRelation.REPLACE_ONE if replace_one else relation,
-    )
+    """One step, as the library's `from_gaussian_mechanism` makes it in six times the time."""
+    found = []
+    ways = (AdjacencyType.REMOVE, AdjacencyType.ADD)[: 1 + (rate < 1)]
+    for way in (AdjacencyType.REPLACE,) if replace_one else ways:
+        loss = GaussianPrivacyLoss(sigma, sampling_prob=rate, adjacency_type=way)
+        ends = loss.connect_dots_bounds()
+        least, most = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
+        points = np.arange(least, most + 1) * grid
+        deltas = loss.get_delta_for_epsilon(points) if replace_one else _deltas(loss, points)
+        found.append(create_pmf_pessimistic_connect_dots_fixed_gap(grid, least, most, deltas))
+    return PrivacyLossDistribution(*found)
+
+
+def _deltas(loss: GaussianPrivacyLoss, epsilons: Any) -> Any:
+    """`loss.get_delta_for_epsilon` of all points at once: x is where the loss is epsilon."""
+    sign = 1 if loss.adjacency_type == AdjacencyType.REMOVE else -1
+    near = np.minimum(sign * epsilons, 500.0)  # within the range of exp
+    with np.errstate(divide="ignore"):  # the logarithm of 0
+        log = np.log1p(np.maximum(np.expm1(near) / loss.sampling_prob, -1))
+    x = -sign * (0.5 + loss.standard_deviation**2 * (log + sign * epsilons - near))
+    return np.clip(loss.mu_upper_cdf(x) - np.exp(epsilons + loss.mu_lower_log_cdf(x)), 0, 1)
 
 
 def twice(steps: tuple[Step, ...], *, kinds: Any = (Sampled, Allocated)) -> tuple[Step, ...]:
