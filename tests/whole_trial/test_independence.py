@@ -68,11 +68,11 @@ def steps_of(mechanism):
 
 def noise_of(engine):
     """[T, D]: what each step of the run releases, over the alpha_k by which its noise is scaled."""
-    central = engine.mechanism().noise_calibration == "central"
+    central = engine.mechanism.noise_calibration == "central"
     sizes = [parameter.numel() for parameter in engine.layout.parameters]
     alpha = np.repeat(engine.group_scale.numpy() if central else np.ones(len(sizes)), sizes)
     rows = []
-    for epoch, step in steps_of(engine.mechanism()):
+    for epoch, step in steps_of(engine.mechanism):
         engine.step(epoch, step)
         rows.append(engine.released.double().numpy() / alpha)
     return np.stack(rows)
@@ -189,6 +189,6 @@ def test_noise_of_both_stages_of_a_synthesis_trial_is_independent(tmp_path):
     draws = [
         np.isin(np.arange(setup.mechanism.num_records), part._sampler.draw(epoch, step).records)
         for part in parts
-        for epoch, step in steps_of(part.mechanism())
+        for epoch, step in steps_of(part.mechanism)
     ]
     check_bits(np.stack(draws), setup.mechanism.sample_rate)

@@ -139,22 +139,20 @@ class Setup:
 class Engine(ABC):
     """Takes the steps of one trial on one process of its group.
 
-    Every process of `comm` makes the same calls. `released` is the flat gradient that the last step
-    gave to the optimiser, the whole release of the step.
+    Every process of `comm` makes the same calls. `mechanism` is that of the steps, for accountants;
+    `released` is the flat gradient that the last step gave to the optimiser, the whole release of
+    the step.
+
+    Raises: InvalidInput where the sampler refuses the mechanism or the number of processes.
     """
 
     def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:
         comm = setup.comm
-        if mechanism.num_workers % comm.world_size:
-            raise InvalidInput(
-                "expected the number of processes to divide training.num_workers"
-                f" ({mechanism.num_workers}), got {comm.world_size}"
-            )
         self.model = model
         self.comm = comm
         self.layout = Layout.of(model)
         self.released = torch.empty(0)
-        self._mechanism = mechanism
+        self.mechanism = mechanism
         self._loader = setup.loader
         self._sampler = setup.sampler_for(mechanism)
         self._physical = setup.physical_batch_size
@@ -173,10 +171,6 @@ class Engine(ABC):
         self._local_workers = mechanism.num_workers // comm.world_size
         _refuse_different_weights(self.layout, comm)
 
-    def mechanism(self) -> Mechanism:
-        """The mechanism of the steps, for accountants."""
-        return self._mechanism
-
     @abstractmethod
     def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
         """Put this process' share of the step's sum into `self._flat`, noise included."""
@@ -191,7 +185,7 @@ class Engine(ABC):
         Raises: TrialFailed where the step was taken before (its noise must not be reused for
             another gradient) or a worker's share is missing from the sum; nothing is released.
         """
-        index = self._mechanism.steps_until(epoch) + step
+        index = self.mechanism.steps_until(epoch) + step
         if index < self._next_step:
             raise TrialFailed(
                 f"expected step {self._next_step} or later, got step {index} again: its noise was"
@@ -199,7 +193,7 @@ class Engine(ABC):
             )
         self._next_step = index + 1
         self._optimizer.learning_rate = self._learning_rate * self._decay(
-            index / self._mechanism.steps
+            index / self.mechanism.steps
         )
         draw = self._sampler.draw(epoch, step)
         lengths = getattr(self._loader, "lengths", None)
@@ -221,7 +215,7 @@ class Engine(ABC):
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of an epoch. The figures, over all processes, are for the curator only."""
         sums = torch.zeros(len(training.SUMS), dtype=torch.float64, device=self.layout.device)
-        for step in range(self._mechanism.steps_in(epoch)):
+        for step in range(self.mechanism.steps_in(epoch)):
             sums += self.step(epoch, step).vector()
         self.comm.all_reduce_sum(sums)
         return {**training.of_sums(sums.tolist()), **self._noise(epoch)}
@@ -231,7 +225,7 @@ class Engine(ABC):
         the noise is added: with `central` that of `gradient_norm`, scaled by alpha_k. It is
         computed from the mechanism alone and is public.
         """
-        mechanism = self._mechanism
+        mechanism = self.mechanism
         if not mechanism.is_private:
             return {}
         on_sum = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
@@ -270,7 +264,7 @@ class Engine(ABC):
 
     def _refuse_missing_share(self) -> None:
         """The sum must hold the share, and so the noise, of each of the N workers."""
-        counted, expected = self._flat.message[-1], self._mechanism.num_workers
+        counted, expected = self._flat.message[-1], self.mechanism.num_workers
         if counted.is_cuda:
             torch._assert_async(counted == expected)
         elif counted != expected:

@@ -68,20 +68,20 @@ class PrivateEngine(Engine):
 
     def _divisor(self, draw: Draw) -> float:
         """M, fixed, because dividing by the drawn number would release it."""
-        return float(self._mechanism.num_microbatches)
+        return float(self.mechanism.num_microbatches)
 
     def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
         # All of it before validation, in whose mode code may clear what it has kept.
-        is_last = index + 1 == self._mechanism.steps_until(epoch + 1)
+        is_last = index + 1 == self.mechanism.steps_until(epoch + 1)
         with self._watched(deep=is_last):
-            if self._mechanism.group_scale == "first_step" and not self._scale_is_known:
+            if self.mechanism.group_scale == "first_step" and not self._scale_is_known:
                 self._take_raw_scale(draw)
             if self._compares:
-                self._check_clipping(draw, epoch, index - self._mechanism.steps_until(epoch))
+                self._check_clipping(draw, epoch, index - self.mechanism.steps_until(epoch))
             losses, norms = self._add_clipped(draw)
         self._refuse_changed_buffers()
         self._add_noise(epoch, index)
-        bound = self._mechanism.max_grad_norm
+        bound = self.mechanism.max_grad_norm
         return StepStats.of(losses, norms, records=len(draw.records), bound=bound)
 
     def step(self, epoch: int, step: int) -> StepStats:
@@ -139,7 +139,7 @@ class PrivateEngine(Engine):
                 alone,
                 clipped=self._flat.data,
                 norms=norms,
-                max_grad_norm=self._mechanism.max_grad_norm,
+                max_grad_norm=self.mechanism.max_grad_norm,
                 group_scale=self.group_scale,
             )
         finally:
@@ -194,7 +194,7 @@ class PrivateEngine(Engine):
             self._flat,
             unit_of_record=torch.from_numpy(local.astype(np.int64)),  # read on the host
             num_units=present,
-            max_grad_norm=self._mechanism.max_grad_norm,
+            max_grad_norm=self.mechanism.max_grad_norm,
             group_scale=self.group_scale,
         )
 
@@ -204,12 +204,12 @@ class PrivateEngine(Engine):
 
     def _add_noise(self, epoch: int, index: int) -> None:
         """Add the noise of this process' logical workers: one draw of their summed variance."""
-        std = self._mechanism.worker_noise_std_at(epoch) * math.sqrt(self._local_workers)
+        std = self.mechanism.worker_noise_std_at(epoch) * math.sqrt(self._local_workers)
         if std == 0.0:
             return
         segments = [(slice(0, self.layout.size), std)]
         # `paper` adds after the rescale by alpha_k, `central` before it.
-        if self._mechanism.noise_calibration == "central":
+        if self.mechanism.noise_calibration == "central":
             segments = self._segments(std)
         first_worker = self.comm.rank * self._local_workers
         stream = self._key.stream(*self._stream, first_worker, index)
@@ -229,7 +229,7 @@ class PrivateEngine(Engine):
         self.group_scale = alpha.cpu()  # fixed once, read at every step
         self._alphas: list[float] = alpha.tolist()
         self._hook = GradientHook(
-            max_grad_norm=self._mechanism.max_grad_norm,
+            max_grad_norm=self.mechanism.max_grad_norm,
             group_scale=self.group_scale.to(self.layout.device),
         )
         self._scale_is_known = True
@@ -253,9 +253,9 @@ class PrivateEngine(Engine):
 
     def _scale_of_mean(self, divisor: float) -> Tensor:
         """alpha_k of the gradient in the flat buffer divided by `divisor`."""
-        unit = self._mechanism.normalise == "unit"
+        unit = self.mechanism.normalise == "unit"
         norms = self._flat.group_norms() / divisor
-        return scaling.from_norms(norms, unit=unit, cap=self._mechanism.cap)
+        return scaling.from_norms(norms, unit=unit, cap=self.mechanism.cap)
 
     def _remember_buffers(self) -> None:
         self._buffers = [(name, b, b._version) for name, b in self.model.named_buffers()]

@@ -32,9 +32,14 @@ TAPED = (Linear, FactoredLinear, Embedding, LayerNorm, BiLstm, CharCnn, LinearCh
 class LossModel(Protocol):
     """A module whose `losses(batch)` is one loss a record, [B]."""
 
-    def losses(self, batch: Any) -> Tensor: ...
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
-    def named_modules(self) -> Iterator[tuple[str, nn.Module]]: ...
+    def losses(self, batch: Any) -> Tensor:
+        """[B]."""
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """As any module's."""
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """As any module's."""
 
 
 def unsupported_modules(model: LossModel) -> tuple[str, ...]:
@@ -196,6 +201,3 @@ def _no_gradients_of_their_own(model: LossModel, parameters: list[nn.Parameter])
             parameter.grad = own
     if leaked:
         raise InvalidInput(f"no book-keeping for {', '.join(leaked)}: used outside its layer")
-
-
-__all__ = ["Entry", "clipped_sum", "flat_views", "gradient", "supports", "unsupported_modules"]

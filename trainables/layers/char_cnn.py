@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.rounding import Size, row_norms, sum_of_norms, upper_bound
+from trainables.layers.rounding import Size, row_norms, sum_of_norms, sums_of, upper_bound
 from trainables.layers.tape import (
     OfRows,
     Tape,
@@ -103,8 +103,7 @@ class CharCnnEntry(OfRows):
         width = layer.filters.shape[0] * layer.filters.shape[1]
         total = self.g.new_zeros(units.num_units, dtype=torch.float64)
         if layer.bias.requires_grad:
-            sums = self.g.new_zeros(units.num_units, self.g.shape[1])
-            sums.index_add_(0, rows.unit, self.g)
+            sums = sums_of(self.g, rows.unit, units.num_units)
             total += row_norms(sums).square_().mul_(weights[layer.bias])
         at_once = max(1, _CHUNK // (NUM_CHARS * width))
         for first in range(0, units.num_units, at_once):
@@ -146,7 +145,7 @@ class CharCnnEntry(OfRows):
         if self.layer.bias.requires_grad:
             views[self.layer.bias].add_(g.sum(0))
         num_words = self.seen.shape[0]
-        by_word = g.new_zeros(num_words, g.shape[1]).index_add_(0, self.word, g)
+        by_word = sums_of(g, self.word, num_words)
         q = g.new_zeros(1, NUM_CHARS, self.layer.filters.shape[0] * self.layer.filters.shape[1])
         words = torch.arange(num_words, device=g.device)
         self._add(q, torch.zeros_like(words), words, by_word)

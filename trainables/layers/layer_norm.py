@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.rounding import Size, row_norms, sum_of_norms
+from trainables.layers.rounding import Size, row_norms, sum_of_norms, sums_of
 from trainables.layers.tape import OfRows, Tape, Views, apply, current, trainable
 from trainables.layers.units import Units
 
@@ -58,8 +58,7 @@ class LayerNormEntry(OfRows):
             unit = units.of(self.rows).unit
             found = {}
             for parameter, values in self._values():
-                sums = values.new_zeros(units.num_units, values.shape[1])
-                found[parameter] = sums.index_add_(0, unit, values)
+                found[parameter] = sums_of(values, unit, units.num_units)
             self._sums = (units, found)
         return self._sums[1]
 

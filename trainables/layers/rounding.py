@@ -70,6 +70,11 @@ def upper_row_norms(rows: Tensor) -> Tensor:
     return upper
 
 
+def sums_of(rows: Tensor, unit: Tensor, num_units: int) -> Tensor:
+    """[U, D]: the sum of each unit's `rows` [n, D]; `unit` int64[n]."""
+    return rows.new_zeros(num_units, rows.shape[1]).index_add_(0, unit, rows)
+
+
 def sum_of_norms(rows: Tensor, unit: Tensor, num_units: int) -> Tensor:
     """float64[U]: sum of the norms of each unit's `rows` [n, ...]; `unit` int64[n]."""
     norms = row_norms(rows)

@@ -18,12 +18,13 @@ from torchcrf import CRF
 from trainables.layers.crf.statistics import Pairs, Scores, forward_backward, path_scores
 from trainables.layers.crf.viterbi import best_paths
 from trainables.layers.packing import Rows, TimeMajor
-from trainables.layers.rounding import Size, row_norms, sum_of_norms
+from trainables.layers.rounding import Size, row_norms, sum_of_norms, sums_of
 from trainables.layers.tape import (
     Tape,
     Views,
     apply,
     clear_units,
+    column_sums,
     current,
     gradients,
     is_plain,
@@ -71,8 +72,9 @@ class CrfEntry:
         unit = units.of(self.records).unit
         total = self.start.new_zeros(units.num_units, dtype=torch.float64)
         for parameter, values in self._ends():
-            sums = values.new_zeros(units.num_units, values.shape[1]).index_add_(0, unit, values)
-            total += row_norms(sums).square_().mul_(weights[parameter])
+            total += (
+                row_norms(sums_of(values, unit, units.num_units)).square_().mul_(weights[parameter])
+            )
         if self.crf.transitions.requires_grad and self.weight.numel():
             total += self._transition_norms(units.of(self.rows)).mul_(weights[self.crf.transitions])
         return (total.sqrt_() + self.size(units, weights).rounding).square_()
@@ -112,7 +114,7 @@ class CrfEntry:
         """Expected minus seen, weighted by record."""
         scale = row_factors(units, factors, self.records)
         for parameter, values in self._ends():
-            views[parameter].add_(values.sum(0) if scale is None else scale @ values)
+            views[parameter].add_(column_sums(values, scale))
         if self.crf.transitions.requires_grad and self.weight.numel():
             scale = row_factors(units, factors, self.rows)
             weight = self.weight if scale is None else self.weight * scale

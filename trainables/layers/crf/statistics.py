@@ -167,7 +167,7 @@ def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[
     steps = torch.stack([factor, factor.t()])
     initial = torch.stack([(scores.start - start).exp_(), (scores.end - end).exp_()])
     before, after, sums = messages(both, initial, steps, layout)
-    ending = (after[0].index_select(0, layout.last) * (scores.end - end).exp()).sum(1)
+    ending = (after[0].index_select(0, layout.last) * initial[1]).sum(1)
     log_partition = ending.log_() + start + end
     per_row = sums[0].log() + top
     per_row[num:] += shift
