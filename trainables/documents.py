@@ -5,6 +5,7 @@ document is read or refused in time and memory in proportion to its length. Alia
 keys and text that no file can hold (NUL, half of a surrogate pair) are refused.
 """
 
+import hashlib
 import json
 import math
 import re
@@ -164,6 +165,11 @@ def parse_yaml(text: str) -> Any:
         words = [getattr(error, name, None) for name in ("context", "problem", "reason")]
         said = one_line(", ".join(filter(None, words)) or "not readable", characters=120)
         raise DocumentProblem(said, line=mark and mark.line + 1) from None
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of plain data, 64 hex digits: equal for mappings with equal keys in any order."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def format_yaml(document: Any) -> str:

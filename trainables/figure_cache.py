@@ -8,7 +8,6 @@ unreadable line is computed again.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
+from trainables.documents import digest_of
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build, with_noise
 from trainables.privacy.summary import PrivacySummary
@@ -122,7 +122,7 @@ def key_of(*mechanisms: Mechanism, accountant: str | None = None, **question: An
         "fields": [field.name for field in fields(PrivacySummary)],
         "libraries": _versions(),
     }
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return digest_of(document)
 
 
 @lru_cache(maxsize=8)

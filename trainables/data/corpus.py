@@ -1,7 +1,5 @@
 """A corpus as trials see it: memory-mapped, de-duplicated, encoded once for all trials."""
 
-import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -19,6 +17,7 @@ from trainables.data.bio import slots_lenient
 from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
+from trainables.documents import digest_of
 from trainables.sections import DataConfig
 from trainables.seeding import generator
 from trainables.system.locks import alone
@@ -129,8 +128,7 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     states = [_state(file) for file in files]
     labels = asdict(schema)
     del labels["tokenize"]  # it does not change the encoded corpus
-    parts = json.dumps([_FORMAT, config.name, states, made_of, labels], sort_keys=True)
-    key = hashlib.sha256(parts.encode()).hexdigest()[:16]
+    key = digest_of([_FORMAT, config.name, states, made_of, labels])[:16]
 
     def encode(folder: Path) -> None:
         storage.write(folder, entry.read(path, config=config), schema=schema)

@@ -4,8 +4,6 @@ A folder for each corpus, encoder and recipe, readable by its owner only, becaus
 private text.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from torch import Tensor
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, make_once
 from trainables.data.storage import token_places
+from trainables.documents import digest_of
 from trainables.errors import InvalidData
 from trainables.system import phase
 
@@ -59,8 +58,8 @@ def cached_rows(
         for mapped in out.values():
             mapped.flush()
 
-    about = json.dumps([FORMAT, corpus.fingerprint, dict(recipe)], sort_keys=True)
-    folder = make_once(cache_dir, f"rows-{hashlib.sha256(about.encode()).hexdigest()[:24]}", make)
+    key = digest_of([FORMAT, corpus.fingerprint, dict(recipe)])[:24]
+    folder = make_once(cache_dir, f"rows-{key}", make)
     try:
         rows = {file.stem: np.load(file, mmap_mode="r") for file in sorted(folder.glob("*.npy"))}
     except (OSError, ValueError):

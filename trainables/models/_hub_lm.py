@@ -24,7 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -40,6 +40,7 @@ from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
 from trainables.models.causal_lm import Config, build
 from trainables.sections import SynthesisConfig
+from trainables.system.checkpoint import part_of, write_tensors
 
 _SHORT = 5  # tokens of the record whose losses are compared
 _NOWHERE = (
@@ -318,8 +319,8 @@ def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path)
         if isinstance(model, CausalLm):
             sizes[stage] = asdict(model.sizes)
         for name, tensor in model.state_dict().items():
-            tensors[f"{stage}.{name}"] = tensor.detach().cpu().contiguous().clone()
-    save_file(tensors, str(folder / _WEIGHTS))
+            tensors[f"{stage}.{name}"] = tensor
+    write_tensors(folder / _WEIGHTS, tensors)
     (folder / _SIZES).write_text(json.dumps(sizes, indent=1), encoding="utf-8")
     adapted = [model for stage, model in models.items() if stage not in sizes]
     if adapted:
@@ -358,8 +359,7 @@ def load_lm(
             model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
         if not owned:
             _refuse_another_base(folder, model)
-        prefix = f"{stage}."
-        own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+        own = part_of(tensors, stage)
         _load(model, own, where=f"of the stage {stage} in {folder / _WEIGHTS}")
         models[stage] = model.eval()
     return models, tokenizer

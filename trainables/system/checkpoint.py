@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +36,13 @@ class Checkpoint:
 
     def part(self, name: str) -> dict[str, torch.Tensor]:
         """The tensors whose name starts with `name.`, without that prefix."""
-        prefix = f"{name}."
-        return {
-            key.removeprefix(prefix): tensor
-            for key, tensor in self.tensors.items()
-            if key.startswith(prefix)
-        }
+        return part_of(self.tensors, name)
+
+
+def part_of(tensors: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
+    """The tensors whose name starts with `name.`, without that prefix."""
+    prefix = f"{name}."
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -63,21 +65,25 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def _write(fresh: Path, checkpoint: Checkpoint) -> None:
-    from safetensors.torch import save_file
-
     fresh.mkdir(mode=0o700)
-    tensors: dict[str, torch.Tensor] = {}
-    places: set[int] = set()
-    for name, tensor in checkpoint.tensors.items():
-        whole = tensor.detach().contiguous()
-        place = whole.untyped_storage().data_ptr()
-        # safetensors writes no tensors that share memory, as tied weights do.
-        tensors[name] = whole.clone() if place in places else whole
-        places.add(place)
-    save_file(tensors, str(fresh / "tensors.safetensors"))
+    write_tensors(fresh / "tensors.safetensors", checkpoint.tensors)
     (fresh / _STATE).write_text(json.dumps(checkpoint.state), encoding="utf-8")
     for file in fresh.iterdir():
         flush(file)  # so that a rename does not precede its content
+
+
+def write_tensors(file: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write tensors as safetensors, which has none that share memory, as tied weights do."""
+    from safetensors.torch import save_file
+
+    written: dict[str, torch.Tensor] = {}
+    places: set[int] = set()
+    for name, tensor in tensors.items():
+        whole = tensor.detach().contiguous()
+        place = whole.untyped_storage().data_ptr()
+        written[name] = whole.clone() if place in places else whole
+        places.add(place)
+    save_file(written, str(file))
 
 
 def is_there(folder: Path) -> bool:

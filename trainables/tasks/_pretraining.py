@@ -1,21 +1,21 @@
 """Pretraining of a small LM on public text, once for a whole sweep."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from trainables.config import SynthesisConfig
 from trainables.data.corpus import make_once
 from trainables.data.texts import EncodedTexts
+from trainables.documents import digest_of
 from trainables.generation._material import PARSES, StageTexts
 from trainables.models._causal_lm import LmModule
 from trainables.models._hub_lm import LmSource
 from trainables.seeding import generator, stream_seed
+from trainables.system.checkpoint import write_tensors
 
 _REPEATS = 3  # of the public part, which is small and of the right kind
 _BATCH = 64
@@ -40,14 +40,12 @@ def pretrain(
         *(_RECIPE, source.key(), stage, seed, synthesis.max_tokens, synthesis.pretrain_epochs),
         *(synthesis.pretrain_learning_rate, list(public.texts), list(public.prompts or ())),
     ]
-    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     def make(folder: Path) -> None:
         _train(model, source, public, synthesis=synthesis, seed=stream_seed(seed, stage))
-        state = {name: t.detach().contiguous().clone() for name, t in model.state_dict().items()}
-        save_file(state, str(folder / "weights.safetensors"))
+        write_tensors(folder / "weights.safetensors", model.state_dict())
 
-    folder = make_once(cache_dir, f"lm-{digest[:16]}", make)
+    folder = make_once(cache_dir, f"lm-{digest_of(about)[:16]}", make)
     model.load_state_dict(load_file(str(folder / "weights.safetensors")))
     return model
 

@@ -21,6 +21,7 @@ from trainables.models._causal_lm import LmModule
 from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
 from trainables.seeding import stream_seed, torch_seeded
+from trainables.system.checkpoint import part_of
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device
 from trainables.tasks._pretraining import mean_token_loss, mix_texts, pretrain
@@ -67,10 +68,7 @@ class StagedEngine:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore a `state_dict`."""
         for stage, engine in self.parts.items():
-            prefix = f"{stage}."
-            engine.load_state_dict(
-                {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
-            )
+            engine.load_state_dict(part_of(state, stage))
 
 
 @dataclass

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
@@ -16,6 +15,7 @@ from trainables.metrics import Counts, summarize
 from trainables.models._files import encoders_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
+from trainables.system.checkpoint import write_tensors
 from trainables.system.communication import Communicator
 from trainables.tasks import _leakage
 from trainables.tasks._frame import Clock, result, spent_privacy
@@ -142,11 +142,7 @@ def _public(setup: Setup) -> list[str]:
 def save_model(setup: Setup, folder: Path) -> None:
     """Write weights as safetensors and the description for building the model, as JSON."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    tensors = {
-        name: tensor.detach().cpu().contiguous().clone()
-        for name, tensor in setup.model.state_dict().items()
-    }
-    save_file(tensors, str(folder / "weights.safetensors"))
+    write_tensors(folder / "weights.safetensors", setup.model.state_dict())
     save_public = getattr(setup.model, "save_public", None)
     if save_public is not None:
         save_public(folder)

@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.corpus import make_once
 from trainables.data.pairs import PairCorpus
+from trainables.documents import digest_of
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
 from trainables.metrics import parsing as scores
@@ -272,7 +273,7 @@ def _digest(parser: Parser) -> str:
 
 
 def _cache_name(kind: str, *parts: str) -> str:
-    return f"{kind}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}"
+    return f"{kind}-{digest_of(parts)[:16]}"
 
 
 def evaluate(parser: Parser, pairs: PairCorpus) -> ParseScores:
