@@ -26,10 +26,7 @@ class SweepError(Exception):
     """Root of the tree. Long messages are shortened in their middle."""
 
     def __init__(self, message: str) -> None:
-        if len(message) > _LONGEST:
-            half = _LONGEST // 2
-            message = f"{message[:half]} ... {message[-half:]}"
-        super().__init__(message)
+        super().__init__(_shortened(message, _LONGEST))
 
 
 class InvalidInput(SweepError):
@@ -101,16 +98,18 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, known, n=1)), None)
 
 
-def one_line(message: str, *, characters: int = 2_000) -> str:
+def _shortened(message: str, characters: int) -> str:
+    half = characters // 2
+    return message if len(message) <= characters else f"{message[:half]} ... {message[-half:]}"
+
+
+def one_line(message: str, *, characters: int = _LONGEST) -> str:
     """A message on one line, without terminal control codes, shortened in its middle.
 
     >>> one_line("a\\n b\\x1b[2J")
     'a b\\\\x1b[2J'
     """
-    if len(message) > characters:
-        half = characters // 2
-        message = f"{message[:half]} ... {message[-half:]}"
-    words = " ".join(message.split())
+    words = " ".join(_shortened(message, characters).split())
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
 
 

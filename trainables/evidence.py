@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidData
-from trainables.files import DAMAGED, read_written_json
+from trainables.files import DAMAGED, read_written_json, write_arrays
 from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 
@@ -27,7 +27,7 @@ BEFORE = "before.json"
 
 def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> None:
     """Write the counts [n] of test `records` [n]."""
-    _write_arrays(folder / COUNTS, {"records": records, "counts": table(counts)})
+    write_arrays(folder / COUNTS, {"records": records, "counts": table(counts)})
 
 
 def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
@@ -59,7 +59,7 @@ def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[
 def write_scores(folder: Path, scores: Mapping[str, NDArray[np.float64]]) -> None:
     """Write attack scores; earlier scores of the same attacks are replaced, others kept."""
     before = read_scores(folder) if (folder / SCORES).exists() else {}
-    _write_arrays(folder / SCORES, {**before, **scores})
+    write_arrays(folder / SCORES, {**before, **scores})
 
 
 def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
@@ -84,12 +84,6 @@ def read_before(folder: Path) -> float | None:
         return float(read_written_json(folder / BEFORE)["ser"])
     except (InvalidData, ValueError, KeyError, TypeError):
         return None
-
-
-def _write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    partial = path.with_suffix(".partial.npz")
-    np.savez_compressed(partial, allow_pickle=False, **dict(arrays))
-    os.replace(partial, path)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -1,5 +1,5 @@
 """Files of text, YAML and JSON, and the lines of files and pipes, each read or one problem that
-quotes none of it.
+quotes none of it; and files of arrays, written whole.
 """
 
 import json
@@ -7,7 +7,7 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
@@ -78,6 +78,15 @@ def read_written_json(path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidData(f"expected JSON in {path}, got a damaged file") from None
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write NumPy's arrays as a file .npz; it appears whole or not at all."""
+    import numpy as np  # here, because a command line reads files without it
+
+    partial = path.with_suffix(".partial.npz")
+    np.savez_compressed(partial, allow_pickle=False, **arrays)
+    os.replace(partial, path)
 
 
 def line_groups(file: IO[bytes], *, max_bytes: int = _MAX_LINE_BYTES) -> Iterator[list[Line]]:

@@ -54,7 +54,7 @@ def epsilon(value: float | None) -> str:
     >>> epsilon(3.0001), epsilon(math.inf), epsilon(None)
     ('3.001', '∞', '-')
     """
-    return "∞" if value is not None and math.isinf(value) else format_epsilon(value)
+    return format_epsilon(value).replace("inf", "∞")
 
 
 def lower_bound(value: float | None) -> str:
@@ -63,7 +63,7 @@ def lower_bound(value: float | None) -> str:
     >>> lower_bound(2.99996), lower_bound(math.inf), lower_bound(None)
     ('2.999', '∞', '-')
     """
-    return "∞" if value is not None and math.isinf(value) else format_lower_bound(value)
+    return format_lower_bound(value).replace("inf", "∞")
 
 
 def share(value: float | None) -> str:

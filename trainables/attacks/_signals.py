@@ -6,7 +6,6 @@ set, so that an attack learnt on one corpus reads the signals of another.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import DAMAGED
+from trainables.files import DAMAGED, write_arrays
 from trainables.sections import SplitMode
 
 if TYPE_CHECKING:
@@ -138,8 +137,8 @@ def gather(
 ) -> Signals:
     """Signals of rows in any order, for passes that compute `features_of` batch by batch.
 
-    Features are rounded as a file stores them, so that a trial that trains a shadow model and one
-    that reads its signals get the same figures.
+    Features are rounded to 32 bits, as a file stores them, so that a trial that trains a shadow
+    model and one that reads its signals get the same figures.
     """
     ids = np.asarray(records, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
@@ -148,7 +147,7 @@ def gather(
     return Signals(
         records=ids[order],
         member=np.asarray(member, dtype=np.bool_)[order],
-        features=_in_file_precision(features)[order],
+        features=np.asarray(features, dtype=np.float32).astype(np.float64)[order],
         # A likelihood above 1 is rounding; path sums in float32 give some.
         log_confidence=np.minimum(np.asarray(log_confidence, dtype=np.float64), 0.0)[order],
         pairs=np.asarray(none, dtype=np.int64)[order],
@@ -166,9 +165,7 @@ def write_signals(path: Path, signals: Signals) -> None:
     arrays = {name: getattr(signals, name) for name in _ARRAYS}
     arrays["features"] = arrays["features"].astype(np.float32)  # as `gather` has rounded them
     labels = {name: np.array(getattr(signals, name)) for name in ("mode", "corpus")}
-    partial = path.with_suffix(".partial.npz")
-    np.savez_compressed(partial, allow_pickle=False, **arrays, **labels)
-    os.replace(partial, path)
+    write_arrays(path, arrays | labels)
 
 
 def read_signals(path: Path) -> Signals:
@@ -187,11 +184,6 @@ def read_signals(path: Path) -> Signals:
             f"expected signals of a trial in {path}, got a file that cannot be read"
             f" ({type(error).__name__})"
         ) from None
-
-
-def _in_file_precision(features: Floats) -> Floats:
-    """In the precision of a file, 32 bits."""
-    return np.asarray(features, dtype=np.float32).astype(np.float64)
 
 
 def _top(probabilities: Floats) -> Floats:

@@ -17,14 +17,7 @@ def format_epsilon(epsilon: float | None, *, digits: int = DIGITS) -> str:
     >>> format_epsilon(3.0005), format_epsilon(3.0), format_epsilon(math.inf), format_epsilon(None)
     ('3.001', '3', 'inf', '-')
     """
-    if epsilon is None:
-        return "-"
-    if not epsilon >= 0:
-        raise ValueError(f"expected epsilon >= 0, got {epsilon}")
-    if epsilon == 0 or math.isinf(epsilon):
-        return f"{epsilon:g}"
-    # Below the smallest normal number a float no longer holds `digits` digits.
-    return _round(max(float(epsilon), sys.float_info.min), ROUND_CEILING, digits)
+    return _rounded(epsilon, ROUND_CEILING, digits)
 
 
 def format_delta(delta: float | None) -> str:
@@ -49,17 +42,18 @@ def format_lower_bound(epsilon: float | None, *, digits: int = DIGITS) -> str:
     >>> format_lower_bound(2.9999), format_lower_bound(3.0), format_lower_bound(None)
     ('2.999', '3', '-')
     """
+    return _rounded(epsilon, ROUND_FLOOR, digits)
+
+
+def _rounded(epsilon: float | None, rounding: str, digits: int) -> str:
     if epsilon is None:
         return "-"
     if not epsilon >= 0:
         raise ValueError(f"expected epsilon >= 0, got {epsilon}")
-    if math.isinf(epsilon):
-        return "inf"
-    if epsilon < sys.float_info.min:
-        return "0"
-    return _round(float(epsilon), ROUND_FLOOR, digits)
-
-
-def _round(value: float, rounding: str, digits: int) -> str:
-    shortest = Decimal(repr(value))  # 0.1 is read as 0.1
+    least = sys.float_info.min  # below, a float no longer holds `digits` digits
+    if 0 < epsilon < least:
+        epsilon = least if rounding == ROUND_CEILING else 0.0
+    if epsilon == 0 or math.isinf(epsilon):
+        return f"{epsilon:g}"
+    shortest = Decimal(repr(float(epsilon)))  # 0.1 is read as 0.1
     return f"{float(Context(prec=digits, rounding=rounding).plus(shortest)):.{digits}g}"
