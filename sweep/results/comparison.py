@@ -8,7 +8,7 @@ from sweep.results import select
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables import attacks, figures, formats
+from trainables import attacks, catalogue, figures, formats
 from trainables.errors import InvalidInput
 
 
@@ -69,7 +69,7 @@ def compare(first: Side, second: Side) -> Comparison:
 
     values = {
         name: (select.value(first.record, name), select.value(second.record, name))
-        for name in (*figures.listed_figures(), *attacks.every_auc())
+        for name in (*figures.listed_figures(), *map(attacks.auc_of, catalogue.names("attacks")))
     }
     found = None
     if first.record.plan.fields["data"] == second.record.plan.fields["data"]:

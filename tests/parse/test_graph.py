@@ -34,7 +34,7 @@ def test_a_compound_type_is_a_node_a_name():
 def test_the_published_counts_of_the_validation_file():
     graphs = [graph(program) for program in _real.smcalflow_valid()]
     assert len(graphs) == 14_751
-    assert len(frozenset().union(*(function_types(g, fn_types="heads") for g in graphs))) == 399
+    assert len(frozenset().union(*(function_types(g, kinds=("call",)) for g in graphs))) == 399
     assert len(frozenset().union(*map(function_types, graphs))) == 425
     shares = {rule: sum(map(predicate(rule), graphs)) / len(graphs) for rule in RULES}
     assert shares == pytest.approx(RULES, abs=5e-5)

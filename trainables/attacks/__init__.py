@@ -10,7 +10,6 @@ from trainables.attacks._headline import Strongest as Strongest
 from trainables.attacks._headline import attacks_on_models as attacks_on_models
 from trainables.attacks._headline import auc_of as auc_of
 from trainables.attacks._headline import audited as audited
-from trainables.attacks._headline import every_auc as every_auc
 from trainables.attacks._headline import figures
 from trainables.attacks._headline import oriented_attacks as oriented_attacks
 from trainables.attacks._headline import strongest as strongest

@@ -38,11 +38,6 @@ def audited(split: SplitMode) -> str:
     return EPSILON_REPLACE_ONE if split == "paired" else EPSILON
 
 
-def every_auc() -> tuple[str, ...]:
-    """Names of the AUCs of all attacks."""
-    return tuple(auc_of(name) for name in catalogue.names("attacks"))
-
-
 def figures() -> tuple[Figure, ...]:
     """The figures of all attacks."""
     return (

@@ -135,10 +135,8 @@ def _range(values: Sequence[float]) -> str:
     return " .. ".join(dict.fromkeys(ends)) or "-"
 
 
-def percent(share: float | None) -> str:
+def percent(share: float) -> str:
     """A share in percent, rounded up because it bounds what a guarantee allows."""
-    if share is None:
-        return "-"
     return f"{format_epsilon(min(100.0, 100 * share), digits=3)} %"
 
 

@@ -22,11 +22,6 @@ from trainables.files import read_json
 _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred letters
 
 
-def shipped_schema(name: str) -> LabelSchema:
-    """The schema of a public corpus that ships with this project."""
-    return parse_schema(_shipped(name), f"{name}.json")
-
-
 def shipped_size(name: str, place: str, *, of: str = "pool_size") -> int | None:
     """Distinct utterances of a public corpus at its usual place, or those of its official training
     part (`train_size`); None where they are not known.
@@ -96,7 +91,7 @@ class ShippedSet:
 
     def schema(self, path: Path, *, config: FrameFiles) -> LabelSchema:
         """The union of the labels over all parts."""
-        shipped = shipped_schema(self.name)
+        shipped = parse_schema(_shipped(self.name), f"{self.name}.json")
         if config.path is None or self.read is None:
             return shipped
         source = f"all labels of {path.name}"

@@ -75,9 +75,7 @@ def from_table(values: Integers) -> Counts:
     return Counts(**{name: values[..., column] for column, name in enumerate(NAMES)})
 
 
-def slot_keys(
-    slots: Sequence[Slot], *, match: Match, tokens: Sequence[str] | None = None
-) -> list[Key]:
+def slot_keys(slots: Sequence[Slot], *, match: Match, tokens: Sequence[str] | None) -> list[Key]:
     """Slots in text order, each as a key that is equal for matching slots.
 
     `span`: (name, (start, end)) on the reference's tokens. `value`: (name, text), lower-cased with

@@ -141,7 +141,7 @@ def summarize(
     *,
     labels: frozenset[str] = LABELS,
     bootstrap_samples: int = 1_000,
-    seed: int = 0,
+    seed: int,
 ) -> dict[str, float]:
     """Every NLU metric of counts by utterance, shape [n], by its name; without those that are
     undefined for the kinds of `labels`.

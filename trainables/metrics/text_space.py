@@ -99,7 +99,7 @@ def of_histograms(
     return (_area(x, y) + _area(y, x)) / 2
 
 
-def text_features(texts: Sequence[str], *, seed: int = 0) -> Floats:
+def text_features(texts: Sequence[str], *, seed: int) -> Floats:
     """Rows of TF-IDF over 2 to 5 characters, reduced to at most 128 columns, [n, d]."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer

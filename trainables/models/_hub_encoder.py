@@ -18,7 +18,7 @@ from trainables.errors import InvalidInput
 from trainables.layers.packing import Rows, time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._nlu import Encoded, NluModel, independent_losses
-from trainables.models.lora import Config, default_targets
+from trainables.models.lora import TARGETS, Config
 
 _WORDS_AT_ONCE = 1_024  # of a pass, the longest records' padding included
 _TRIED = (2, 5, 3)  # words of the records that `refuse_unknown_rows` reads
@@ -40,7 +40,7 @@ class AdaptedEncoder(Foreign, NluModel):
         self.positions = public.positions
         self._padding = max(public.first_position - 1, 0)  # the piece that pads
         self.hold(load_model(public), in_bf16=config.frozen_weights == "bf16")
-        targets = config.lora_targets or default_targets(public)
+        targets = config.lora_targets or TARGETS.get(public.config.model_type, ("query", "value"))
         # A pooler is not read.
         maps = {n: each for n, each in self.linear_maps().items() if "pooler" not in n}
         names = {n: n.rpartition(".")[2] for n in maps}

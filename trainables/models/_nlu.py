@@ -208,7 +208,7 @@ def _best_intents(log_probs: Tensor, of_path: Tensor) -> Tensor:
 
 
 def bio_scores(
-    schema: LabelSchema, *, bonus: float = 0.0
+    schema: LabelSchema, *, bonus: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Start scores [tags] and transition scores [from, to]: 0, or where I- of a slot follows B- or
     I- of it `bonus`, and forbidding where it follows another tag."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainables.encoders.hub import PublicEncoder, public_encoder
+from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import Listed, PositiveFloat
 from trainables.sections import DataConfig, ModelConfig
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
-# Maps of queries and values by their names; those of other families are called `query` and `value`.
+# Maps that get adapters, of queries and values, by the last part of their names and by family.
 # Of DeBERTa-v2 the queries' map also reads positions, which no record has to itself.
-_TARGETS = {
+TARGETS = {
     "deberta": ("in_proj",),
     "deberta-v2": ("value_proj",),
     "distilbert": ("q_lin", "v_lin"),
@@ -79,8 +79,3 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
         )
     with torch_seeded(stream_seed(seed, "model", "lora")):
         return AdaptedEncoder(config, public, schema)
-
-
-def default_targets(public: PublicEncoder) -> tuple[str, ...]:
-    """The maps of an encoder that get adapters, by the last part of their names."""
-    return _TARGETS.get(public.config.model_type, ("query", "value"))

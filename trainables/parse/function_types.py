@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Literal
 
 from trainables.errors import InvalidInput
-from trainables.parse.graph import Graph, graph
+from trainables.parse.graph import Graph, Kind, graph
 from trainables.parse.lispress import Tree
 
-FnTypes = Literal["heads", "heads+types"]
-_KINDS: dict[FnTypes, tuple[str, ...]] = {"heads": ("call",), "heads+types": ("call", "type")}
 _VARIABLE = re.compile(r"x[0-9]+")
 
 
 def occurrences(
-    program: str | Tree | Graph, *, fn_types: FnTypes = "heads+types"
+    program: str | Tree | Graph, *, kinds: tuple[Kind, ...] = ("call", "type")
 ) -> tuple[str, ...]:
-    """Every occurrence; an expression that `let` binds counts once, at its definition.
+    """Every occurrence, by default of heads of calls and of names of types; an expression that
+    `let` binds counts once, at its definition.
 
     >>> occurrences('(let (x0 (Now)) (f x0 (^(Event) g x0)))')
     ('Now', 'Event', 'g', 'f')
 
     Raises: LispressError for a text that is no program.
     """
-    kinds = _KINDS[fn_types]
     nodes = (program if isinstance(program, Graph) else graph(program)).nodes
     return tuple(
         node.label for node in nodes if node.kind in kinds and not _VARIABLE.fullmatch(node.label)
@@ -38,10 +35,10 @@ def occurrences(
 
 
 def function_types(
-    program: str | Tree | Graph, *, fn_types: FnTypes = "heads+types"
+    program: str | Tree | Graph, *, kinds: tuple[Kind, ...] = ("call", "type")
 ) -> frozenset[str]:
     """The set of them. Raises: LispressError for a text that is no program."""
-    return frozenset(occurrences(program, fn_types=fn_types))
+    return frozenset(occurrences(program, kinds=kinds))
 
 
 def predicate(rule: str) -> Callable[[str | Tree | Graph], bool]:
@@ -59,7 +56,7 @@ def predicate(rule: str) -> Callable[[str | Tree | Graph], bool]:
         raise InvalidInput(f"expected a function name or a name with * at its end, got {rule!r}")
 
     def uses(program: str | Tree | Graph) -> bool:
-        found = function_types(program, fn_types="heads")
+        found = function_types(program, kinds=("call",))
         if stem == rule:
             return rule in found
         return any(name.startswith(stem) for name in found)

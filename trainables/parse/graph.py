@@ -171,7 +171,9 @@ class _Builder:
         edges = [(f"^{place}", self._type(type_)) for place, type_ in enumerate(types)]
         for key, value in arguments(rest):
             edges.append((key, (yield value)))
-        return self._add(name, "call", _sort_edges(edges))
+        # Types and positional arguments in their order, then the named ones by name.
+        ordered = sorted(edges, key=lambda edge: edge[0] if is_key(edge[0]) else "")
+        return self._add(name, "call", tuple(ordered))
 
     def _atom(self, atom: str) -> int:
         if atom in self._bound:
@@ -286,8 +288,3 @@ def _parameter(tree: Tree) -> tuple[str, Tree | None]:
             return name, type_
         case _:
             raise LispressError("expected a lambda's parameter as name or ^type name")
-
-
-def _sort_edges(edges: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """Types and positional arguments in their order, then the named ones by name."""
-    return tuple(sorted(edges, key=lambda edge: edge[0] if is_key(edge[0]) else ""))

@@ -202,9 +202,7 @@ def clipping_check(history: Sequence[Mapping[str, float]]) -> ClippingCheck | No
     return ClippingCheck(verdict=verdict, tolerance=TOLERANCE)
 
 
-def step_audit(
-    mechanism: Mechanism, *, comm: Communicator, by_record: bool = False
-) -> StepAudit | None:
+def step_audit(mechanism: Mechanism, *, comm: Communicator, by_record: bool) -> StepAudit | None:
     """The audit of this trial's step on adversarial inputs without real records; None without a
     claim, and on all ranks but 0.
     """

@@ -50,7 +50,7 @@ def materials(
         prompts: tuple[str, ...] = ()
         if by_functions:
             prompts = tuple(
-                " ".join(sorted(function_types(program, fn_types="heads"))) for program in programs
+                " ".join(sorted(function_types(program, kinds=("call",)))) for program in programs
             )
         elif method.READS_PROMPTS:
             prompts = tuple(domain or NO_PROMPT for domain in part.domains)
