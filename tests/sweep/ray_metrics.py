@@ -50,7 +50,7 @@ class OwnRay:
     def scrape(self):
         """Ask until the end of the block."""
         [node] = importlib.import_module("ray").nodes()
-        while not self.over.wait(0.3):
+        while not self.over.wait(1):
             with suppress(OSError):
                 address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
                 with urllib.request.urlopen(address, timeout=10) as answer:
@@ -68,6 +68,7 @@ def own_ray():
     """A Ray of one CPU that shows a report for twice the interval: a busy machine asks rarely."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_metrics_report_interval_ms", "2500")
+        patch.setenv("RAY_worker_niceness", "0")  # beside other tests
         patch.setenv("REPORTER_UPDATE_INTERVAL_MS", "3600000")  # of figures for Ray's dashboard
         with session(RunSettings(dashboard=False)):
             started = OwnRay()

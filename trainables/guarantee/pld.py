@@ -126,18 +126,26 @@ def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
         ends = loss.connect_dots_bounds()
         least, most = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
         points = np.arange(least, most + 1) * grid
-        deltas = loss.get_delta_for_epsilon(points) if replace_one else _deltas(loss, points)
-        found.append(create_pmf_pessimistic_connect_dots_fixed_gap(grid, least, most, deltas))
+        found.append(
+            create_pmf_pessimistic_connect_dots_fixed_gap(grid, least, most, _deltas(loss, points))
+        )
     return PrivacyLossDistribution(*found)
 
 
 def _deltas(loss: GaussianPrivacyLoss, epsilons: Any) -> Any:
     """`loss.get_delta_for_epsilon` of all points at once: x is where the loss is epsilon."""
-    sign = 1 if loss.adjacency_type == AdjacencyType.REMOVE else -1
-    near = np.minimum(sign * epsilons, 500.0)  # within the range of exp
+    rate, variance = loss.sampling_prob, loss.standard_deviation**2
     with np.errstate(divide="ignore"):  # the logarithm of 0
-        log = np.log1p(np.maximum(np.expm1(near) / loss.sampling_prob, -1))
-    x = -sign * (0.5 + loss.standard_deviation**2 * (log + sign * epsilons - near))
+        if loss.adjacency_type == AdjacencyType.REPLACE:
+            size = abs(epsilons)
+            log = (1 / variance + size) / 2 + np.log1p(-rate) - np.log(2 * rate / -np.expm1(-size))
+            arsinh = np.sign(epsilons) * np.logaddexp(np.logaddexp(0, 2 * log) / 2, log)
+            x = -variance * (arsinh + epsilons / 2)
+        else:
+            sign = 1 if loss.adjacency_type == AdjacencyType.REMOVE else -1
+            near = np.minimum(sign * epsilons, 500.0)  # within the range of exp
+            log = np.log1p(np.maximum(np.expm1(near) / rate, -1))
+            x = -sign * (0.5 + variance * (log + sign * epsilons - near))
     return np.clip(loss.mu_upper_cdf(x) - np.exp(epsilons + loss.mu_lower_log_cdf(x)), 0, 1)
 
 
