@@ -6,6 +6,7 @@ From Python, `run(space)` runs a sweep, `results(name)` has its trials as a pand
 
 from __future__ import annotations
 
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from sweep.results.summary import results
 
 __all__ = ["load_model", "results", "run"]
+_PLACES = {
+    "load_model": "sweep.results.predict:load_model",
+    "results": "sweep.results",
+    "run": "sweep.from_python:run",
+}
 
 
 def __dir__() -> list[str]:
@@ -22,18 +28,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     # Imported late, so that `sweep --help` does not load the modules of a run.
-    if name == "load_model":
-        from sweep.results import predict
-
-        return predict.load_model
-    if name == "results":
-        import importlib
-
-        return importlib.import_module("sweep.results")
-    if name == "run":
-        from sweep import from_python
-
-        return from_python.run
+    if name in _PLACES:
+        return pkgutil.resolve_name(_PLACES[name])
     if name == "__version__":
         from sweep.commands._root import version
 
