@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sweep import interrupts
 
@@ -89,7 +89,7 @@ def _run(arguments: Sequence[str]) -> int:
     import typer
 
     # What the parser raises for a wrong option; the library exports its subclasses only.
-    parser_error: type[Exception] = typer.BadParameter.__mro__[2]
+    parser_error: Any = typer.BadParameter.__mro__[2]
     try:
         _require_text(arguments)
         _require_memory(arguments)
@@ -101,8 +101,7 @@ def _run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return _refuse("not confirmed: nothing was changed", code=1)
     except parser_error as problem:
-        words = getattr(problem, "format_message", None)
-        message = words() if words is not None else str(problem)
+        message = problem.format_message()
         # Without arguments the help has been printed already.
         return _refuse(message, code=2) if message else 2
     return code if isinstance(code, int) else 0
