@@ -99,13 +99,14 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     left = unrun(folder, records)
     if as_json:
         best = export_best(folder, epsilon_max) if export else None
-        extra = {
+        facts = {
+            **summary(folder, records),
             "tracking_problem": done.tracking_problem,
             "exported": best and best.place,
             "not_exported": best.sentence if best and best.place is None else None,
             "unrun": left,
         }
-        print_json("run", {**summary(folder, records), **extra})
+        print_json("run", facts)
     else:
         answers: list[str] = []
         table: FittedTable | str = ""

@@ -7,7 +7,7 @@ import typer
 
 from sweep.commands import _own_data as own
 from sweep.commands._options import JsonFlag, Part, data_config_of
-from sweep.commands._output import print_json, say, say_table
+from sweep.commands._output import number, print_json, say, say_table
 
 _Corpus = Annotated[
     str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`) or a file.")
@@ -73,10 +73,15 @@ def describe(
     sentences = inspection.about_labels(source) + inspection.warnings(found)
     by_kind = found.by_label
     if as_json:
-        facts = {**inspection.figures(found), "labels": by_kind, "warnings": sentences}
         print_json(
             "data describe",
-            {**facts, "reading": inspection.read_as(source), "num_problems": found.num_problems},
+            {
+                **inspection.figures(found),
+                "labels": by_kind,
+                "warnings": sentences,
+                "reading": inspection.read_as(source),
+                "num_problems": found.num_problems,
+            },
         )
         return
     say(*inspection.reading(source))
@@ -191,8 +196,15 @@ def convert(
     num_invalid = counted.num_problems
     num_records = counted.num_read - num_invalid
     if as_json:
-        numbers = {"num_records": num_records, "num_invalid": num_invalid}
-        print_json("data convert", {"path": str(to), **numbers, "reading": read_as(source)})
+        print_json(
+            "data convert",
+            {
+                "path": str(to),
+                "num_records": num_records,
+                "num_invalid": num_invalid,
+                "reading": read_as(source),
+            },
+        )
         return
     left = f", {num_invalid} left out" if num_invalid else ""
     say(*reading(source), f"{to}: {num_records} records{left}.")
@@ -217,9 +229,7 @@ def _is_corpus(name: str) -> bool:
 def _format(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {count}" for key, count in value.items())
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    return number(value, ".1f")
 
 
 def _facts(name: str, fields: list[str]) -> dict[str, object]:

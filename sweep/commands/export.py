@@ -83,8 +83,9 @@ def export(
         export_trial(folder, record, path, chosen_by=chosen_by, review=review)
     epsilons = [select.value(record, EPSILON) for record in chosen]
     if as_json:
-        left = {"exported": [str(path) for path in places], "epsilons": epsilons}
-        print_json("export", {**left, "chosen_by": chosen_by})
+        exported = [str(path) for path in places]
+        facts = {"exported": exported, "epsilons": epsilons, "chosen_by": chosen_by}
+        print_json("export", facts)
         return
     for record, path, epsilon in zip(chosen, places, epsilons, strict=True):
         again = formats.argument(config_to_repeat(folder, record, path))

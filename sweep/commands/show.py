@@ -45,8 +45,8 @@ def show(
         best: list[str] = []
         with suppress(InvalidInput):  # no trial, or no figure that all have
             best = [record.plan.id for record in select.choose(records)]
-        known = {"best": best, "gap": sentences(records), "damages": damaged}
-        print_json("show", {**summary(folder, records), **known})
+        whole = summary(folder, records)
+        print_json("show", {**whole, "best": best, "gap": sentences(records), "damages": damaged})
         return
     for sentence in sentences(records):
         say(sentence, style="bold" if sentence.startswith("at ") else None)
