@@ -26,11 +26,10 @@ def fields_of(config: Path | None) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected {config} to hold the fields of a trial's config")
     trial = parse(fields)
-    whole = trial.model_dump(mode="json")
-    names = ["engine", "data", "training", "privacy"]
+    names = {"engine", "data", "training", "privacy"}
     if trial.generates:  # its stages and histogram are part of the mechanism
-        names += ["task", "model", "synthesis"]
-    return {name: whole[name] for name in names}
+        names |= {"task", "model", "synthesis"}
+    return trial.model_dump(mode="json", include=names)
 
 
 _REPORTED = (  # values of a mechanism

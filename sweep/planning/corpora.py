@@ -1,5 +1,6 @@
 """The descriptions of corpora by `sweep data`: sizes and label counts, never a text."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,7 +97,7 @@ def _parts(config: DataConfig, corpus: Corpus) -> dict[str, int | str | None]:
 def _by_name(names: Sequence[str], numbers: NDArray[Any]) -> dict[str, int]:
     """How often the number of each name is there, the commonest first."""
     named = {name: int((numbers == number).sum()) for number, name in enumerate(names)}
-    return dict(sorted(named.items(), key=lambda item: -item[1]))
+    return dict(Counter(named).most_common())
 
 
 def _describe_pairs(pairs: PairCorpus) -> dict[str, object]:

@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,9 +127,7 @@ def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """CPUs that this process may use: its affinity, or its container's quota where that is less."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cpus = available or 1
-    try:
+    with suppress(OSError, ValueError):  # there is no file, or the quota is "max"
         quota, period = cgroup.read_text().split()
-        limit = cpus if quota == "max" else int(quota) // int(period)
-    except (OSError, ValueError):
-        limit = cpus
-    return max(1, min(cpus, limit))
+        cpus = min(cpus, int(quota) // int(period))
+    return max(1, cpus)
