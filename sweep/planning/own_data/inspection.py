@@ -123,7 +123,6 @@ def inspect(
     """
     found = Inspection()
     seen: dict[int, Part] = {}
-    near: defaultdict[int, set[Part]] = defaultdict(set)
     shapes: list[tuple[int, Part]] = []
     group_parts: defaultdict[str, set[Part]] = defaultdict(set)
     for where, utterance in utterances:
@@ -144,10 +143,9 @@ def inspect(
         seen[key] = utterance.part
         found.labels[utterance.part, utterance.intent, slot_names(utterance)] += 1
         found.lengths.append(len(utterance.tokens))
-        shape = _shape(utterance)
-        near[shape].add(utterance.part)
-        shapes.append((shape, utterance.part))
-    found.near = sum(part != "train" and "train" in near[shape] for shape, part in shapes)
+        shapes.append((_shape(utterance), utterance.part))
+    trained = {shape for shape, part in shapes if part == "train"}
+    found.near = sum(part != "train" and shape in trained for shape, part in shapes)
     found.groups_in_parts = sum(len(parts) > 1 for parts in group_parts.values())
     return found
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -131,8 +130,10 @@ def start(
     if not folder.parent.is_dir():
         raise InvalidInput(f"expected --to in a folder that exists, got {folder}")
     given = least if schema is None else None
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
+    ) as made:
+        partial = Path(made)
         counted = write_corpus(source, partial / UTTERANCES, skip_invalid=skip_invalid)
         _require_labels(counted, source)
         schema = replace(
@@ -147,8 +148,6 @@ def start(
         space = _space_text(folder, num_records=declared, epsilon=epsilon)
         (partial / SPACE).write_text(space, encoding="utf-8")
         os.replace(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return StartResult(
         folder=folder,
         source=source,
