@@ -89,8 +89,11 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
     axes = {path: _axis([record.plan.values.get(path) for record, _ in found]) for path in paths}
     axes["variant"] = _axis([record.plan.variant for record, _ in found])
     for place, (record, values) in enumerate(found):
-        here = {path: params[place] for path, (params, _) in axes.items()}
-        here = {path: param for path, param in here.items() if param is not None}
+        here = {
+            path: param
+            for path, (params, _) in axes.items()
+            if (param := params[place]) is not None
+        }
         attributes = {"trial": record.plan.id, "name": record.plan.name} | {
             f"curator_only: {name}": value
             for name, value in record.metrics.items()

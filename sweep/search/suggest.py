@@ -71,9 +71,10 @@ def suggest(
         replays = search.entry.REPLAYS
         if not replays:  # it would only take time, since all values are given
             study.sampler = optuna.samplers.RandomSampler(seed=seed)
-        _replay(study, observations, found, whole=replays)
+        by_name = {branch.variant.name: branch for branch in found}
+        _replay(study, observations, by_name, whole=replays)
         study.sampler = sampler
-        return _ask(study.ask(), found)
+        return _ask(study.ask(), by_name)
 
 
 def num_startup(search: Search) -> int:
@@ -96,7 +97,7 @@ def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
 
 
 def _replay(
-    study: Any, observations: Sequence[Observation], found: tuple[Branch, ...], *, whole: bool
+    study: Any, observations: Sequence[Observation], by_name: dict[str, Branch], *, whole: bool
 ) -> None:
     """Bring the study into the state after suggesting all observations. `whole`: the sampler also
     proposes values of the axes that an observation lacks.
@@ -107,11 +108,10 @@ def _replay(
     # Placeholders of a refused configuration.
     medians = [statistics.median_high(column) for column in zip(*done, strict=True)]
     dummy = medians or [1.0] * len(study.directions)
-    by_name = {branch.variant.name: branch for branch in found}
     for one in observations:
         study.enqueue_trial({VARIANT: one.variant, **by_name[one.variant].params(one.values)})
         trial = study.ask()
-        _ask(trial, found, of=None if whole else one.values)
+        _ask(trial, by_name, of=None if whole else one.values)
         objectives = {"done": [*one.objectives], "refused": dummy}.get(one.state)
         if objectives is not None:
             violation = one.violation if one.state == "refused" else -1.0
@@ -121,9 +121,8 @@ def _replay(
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
-def _ask(trial: Any, found: tuple[Branch, ...], *, of: Container[str] | None = None) -> Suggestion:
+def _ask(trial: Any, by_name: dict[str, Branch], *, of: Container[str] | None = None) -> Suggestion:
     """What a trial proposes; `of`: for these axes alone."""
-    by_name = {branch.variant.name: branch for branch in found}
     chosen = by_name[trial.suggest_categorical(VARIANT, list(by_name))]
     values = {
         path: domain.value(_suggest(trial, chosen.name_of(path), domain))

@@ -28,7 +28,7 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
         *leading,
         Column(
             head="refused",
-            cells=[numbers.get(trial.reason, "") if trial.reason else "" for trial in trials],
+            cells=[numbers.get(trial.reason or "", "") for trial in trials],
         ),
         Column(head="noise", cells=noise, worth=60),
         Column(head="epsilon", cells=[formats.epsilon(trial.epsilon) for trial in trials]),

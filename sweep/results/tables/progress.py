@@ -136,11 +136,10 @@ class View:
             if not self._course and progress.status is TrialStatus.RUNNING:
                 self._course.append((self._epochs()[0], self._clock()))
             before = self._progress.pop(trial_id, progress)
-            known = {name: getattr(progress, name) for name in ("epsilon", "seconds_per_epoch")}
-            known["validation"] = (
-                progress.validation if progress.validation[1] is not None else None
-            )
-            kept = {n: getattr(before, n) for n, value in known.items() if value is None}
+            missing = [n for n in ("epsilon", "seconds_per_epoch") if getattr(progress, n) is None]
+            if progress.validation[1] is None:
+                missing.append("validation")
+            kept = {name: getattr(before, name) for name in missing}
             self._progress[trial_id] = now = replace(progress, **kept)
             if self._course:
                 self._course.append((self._epochs()[0], self._clock()))
