@@ -5,7 +5,6 @@
 import shutil
 from pathlib import Path
 
-UID = "dp-nlu-sweep"  # the dashboard's, in addresses
 DASHBOARD = Path(__file__).parent / "grafana.json"
 
 

@@ -88,16 +88,13 @@ def _folder(variable: str, value: str | Path) -> Path:
         require_text(str(value))
         place = Path(value).absolute()
         _require_folder(place)
-    except DocumentProblem as problem:
-        reason = str(problem)
-    except OSError as problem:
-        reason = system_words(problem)
-    else:
-        return place
-    raise InvalidInput(
-        f"expected {variable} to be a folder, or the path of a new one, got {quote(str(value))}:"
-        f" {reason}"
-    )
+    except (DocumentProblem, OSError) as problem:
+        reason = system_words(problem) if isinstance(problem, OSError) else problem
+        raise InvalidInput(
+            f"expected {variable} to be a folder, or the path of a new one, got"
+            f" {quote(str(value))}: {reason}"
+        ) from None
+    return place
 
 
 def _require_folder(place: Path) -> None:

@@ -5,13 +5,11 @@ from typing import Annotated
 
 import typer
 
-_PACKAGE = "dp-nlu-sweep"
-
 
 def version() -> str:
     """The installed version, `unknown` where the code is not installed."""
     try:
-        return metadata.version(_PACKAGE)
+        return metadata.version("dp-nlu-sweep")
     except metadata.PackageNotFoundError:
         return "unknown"
 

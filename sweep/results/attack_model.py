@@ -20,7 +20,7 @@ def attack_run(
     non_members: Path | None,
     *,
     delta: float | None,
-    factory: str | None = None,
+    factory: str | None,
 ) -> dict[str, Any]:
     """Figures and notes of the attacks that need only the model. Records with a label that the
     model lacks are left out, and so are those in both files. `delta` None: 1e-5.

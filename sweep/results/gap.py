@@ -44,10 +44,10 @@ class Gap:
     def sentence(self) -> str:
         """The answer, and the trial's leakage."""
         leaks = None if self.best is None else strongest(self.best.metrics)
+        text = ": ".join(self.answer())
         if leaks is None:
-            return ": ".join(self.answer())
-        leakage = f"; strongest attack's AUC {formats.share(leaks.value)} (curator only)"
-        return ": ".join(self.answer()) + leakage
+            return text
+        return f"{text}; strongest attack's AUC {formats.share(leaks.value)} (curator only)"
 
     def answer(self) -> tuple[str, ...]:
         """Which trial to use, and its error beside the baseline's; or that there is none."""

@@ -185,4 +185,4 @@ def _leakage_change(
         (sign * own[best.attack][row], each.member[row])
         for own, row, (each, _) in zip(scores, rows, (trial, base), strict=True)
     ]
-    return membership.auc_change(sides[0], sides[1], rng=generator(0, "bootstrap", "baseline"))
+    return membership.auc_change(*sides, rng=generator(0, "bootstrap", "baseline"))

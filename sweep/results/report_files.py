@@ -97,11 +97,11 @@ def gather(
         return sweep
     from sweep.results.export import card_of  # which imports the accounting library
 
-    fields, plan = found.best.plan.fields, found.best.plan
+    plan = found.best.plan
     return replace(
         sweep,
         chosen=plan.id,
-        config=format_yaml(without_folders(fields) if public else fields),
+        config=format_yaml(without_folders(plan.fields) if public else plan.fields),
         card=card_of(folder, found.best),
         delta=None if public and plan.reveals_count("delta") else plan.delta,
     )
@@ -129,8 +129,7 @@ def _trial(
         return {n: v for n, v in metrics.items() if not public or plan.may_publish(n)}
 
     is_hidden = public and plan.reveals_count(EPSILON_PAPER)
-    is_noisy = claims_privacy(plan.engine) and plan.is_config
-    privacy = plan.config.privacy if is_noisy else None
+    privacy = plan.config.privacy if claims_privacy(plan.engine) and plan.is_config else None
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
         | {n: v for n, v in shown(row["metrics"]).items() if v is not None}

@@ -230,9 +230,9 @@ def membership_figures(
     }
     if delta is not None:
         found |= estimates(values, member, delta=delta)
-    if epsilon is not None and delta is not None:
-        broken = membership.dp_inconsistencies(values, member, epsilon=epsilon, delta=delta)
-        found["inconsistent_with_claim"] = list(broken)
+        if epsilon is not None:
+            broken = membership.dp_inconsistencies(values, member, epsilon=epsilon, delta=delta)
+            found["inconsistent_with_claim"] = list(broken)
     return found
 
 

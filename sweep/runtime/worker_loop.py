@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class LoneTeam:
     """A single process. As any team, it has `control` for the loop and `trial` for trials."""
 
-    def __init__(self, device: torch.device | str = "cpu") -> None:
+    def __init__(self, device: torch.device | str) -> None:
         self.control: Communicator = Alone(device)
         self.trial = self.control
 

@@ -31,7 +31,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         fresh.replace(path)
     except OSError:  # a partial file would take space on a full disk
         with contextlib.suppress(OSError):
-            fresh.unlink(missing_ok=True)
+            fresh.unlink()
         raise
     flush(path.parent)
 

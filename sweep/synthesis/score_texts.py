@@ -19,7 +19,7 @@ from trainables.parse.match import ApiSet, Program
 
 
 def score_generated(
-    human: Path, synthetic: Path, *, mauve_texts: int, seed: int, parser: Path | None = None
+    human: Path, synthetic: Path, *, mauve_texts: int, seed: int, parser: Path | None
 ) -> dict[str, float | int | str | None]:
     """Metrics of generated texts against human ones.
 

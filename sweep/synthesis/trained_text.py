@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sweep.results.export_documents import SynthesisFile
+from sweep.results.export_documents import SYNTHESIS, SynthesisFile
 from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig, part
@@ -17,8 +17,6 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.models._hub_lm import load_lm
 from trainables.models.causal_lm import Config
 from trainables.privacy.from_config import default_delta, from_plain
-
-ABOUT = "synthesis.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +38,7 @@ def open_trained(folder: Path) -> Trained:
     """
     require_export(folder)
     for place in (folder / "model", folder):
-        file = place / ABOUT
+        file = place / SYNTHESIS
         if not file.is_file():
             continue
         try:
@@ -50,7 +48,7 @@ def open_trained(folder: Path) -> Trained:
                 f"expected a synthesis model of this version in {place}, got another: {_why(error)}"
             ) from None
     raise InvalidInput(
-        f"expected a trained synthesis model ({ABOUT}) in {folder}, got none"
+        f"expected a trained synthesis model ({SYNTHESIS}) in {folder}, got none"
         " (`sweep export` writes one)"
     )
 
@@ -70,7 +68,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return first_problem(error)
     if isinstance(error, KeyError):
-        return f"{ABOUT} has no {error.args[0]}"
+        return f"{SYNTHESIS} has no {error.args[0]}"
     return one_line(str(error), characters=200)
 
 
