@@ -120,9 +120,8 @@ def write_model(source: Path, target: Path) -> None:
         labels = {"intents": schema.intents, "tags": schema.tags}
         maps = {name: dict(enumerate(of)) for name, of in labels.items()}
         write_json(target / "labels.json", maps)
-        copied = write_encoder(target)
-        if copied is not None:  # instead of the paths of local encoders
-            encoders = encoders_of(fields["model"])
+        copied, encoders = write_encoder(target), encoders_of(fields["model"])
+        if copied is not None and encoders:  # instead of the paths of local encoders
             copies = map(str, copies_in(Path(copied.name), number=len(encoders)))
             named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
             fields["model"]["encoder"] = named if len(named) > 1 else named[0]

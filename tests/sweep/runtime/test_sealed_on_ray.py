@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
 from ray.tune import Tuner
 
 from sweep.planning.prepare import prepare_space
@@ -17,7 +18,7 @@ from tests.libraries import IGNORED
 from tests.sweep.runtime.test_private_selection import _fields
 from tests.sweep.sweeps import TOY, settings_in, space_in
 
-pytestmark = IGNORED
+pytestmark = [pytest.mark.slow, *IGNORED]  # a Ray of its own
 
 
 def sessions():
