@@ -8,11 +8,11 @@ import pytest
 from tests.structure import ROOT, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 299_750,
-    "source_lines": 48_400,
+    "source_tokens": 299_551,
+    "source_lines": 48_370,
     "source_files": 400,
-    "test_tokens": 329_900,
-    "test_lines": 40_860,
+    "test_tokens": 329_880,
+    "test_lines": 40_810,
     "docs_words": 17_165,
     "untyped_dicts": 52,
 }

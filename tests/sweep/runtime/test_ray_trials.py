@@ -444,21 +444,15 @@ def test_a_trial_that_has_not_begun_has_no_figures(cluster, toy, tmp_path):
     assert set(values_after(cluster, planned, status="planned")) == {"sweep_trials"}
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("ε≤8, naïve", r"epsilon<=8, na\xefve, C=1"),
-        ('测\u8bd5 "a\\b" {c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b" {c="d"} \U0001f642, C=1'),
-    ],
-)
-def test_names_and_helps_of_any_script_are_in_ascii(cluster, name, label, tmp_path, monkeypatch):
+def test_names_and_helps_of_any_script_are_in_ascii(cluster, tmp_path, monkeypatch):
     """The help as that of a figure which a user has added."""
     odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
     monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
     axes = {"privacy.max_grad_norm": [1.0]}
-    toy = run_untracked(tmp_path, name=f"s{len(name)}", variants=[{"name": name, "axes": axes}])
+    name = 'ε≤8 naïve 测\u8bd5 "a\\b" {c="d"} 🙂'
+    toy = run_untracked(tmp_path, name="any", variants=[{"name": name, "axes": axes}])
     [(_, _, found, _)] = values_after(cluster, toy)["sweep_epochs_done"]
-    assert found == label
+    assert found == r'epsilon<=8 na\xefve \u6d4b\u8bd5 "a\\b" {c="d"} \U0001f642, C=1'
 
 
 @pytest.mark.parametrize("is_counted", [False, True])

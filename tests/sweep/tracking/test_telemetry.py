@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 # MLflow sends nothing from a test or a CI run anyway; a user's process has none of these.
 _QUIET = ("MLFLOW_", "PYTEST_", "CI", "GITHUB_", "BUILDKITE", "DO_NOT_TRACK", "RUNBOT_")
@@ -18,6 +20,7 @@ print(get_telemetry_client())
 """
 
 
+@pytest.mark.slow
 def test_the_store_and_what_a_sweep_starts_send_nothing(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_QUIET)}
     done = subprocess.run(
