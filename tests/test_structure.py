@@ -11,7 +11,7 @@ LIMITS = {
     "source_tokens": 299_551,
     "source_lines": 48_370,
     "source_files": 400,
-    "test_tokens": 329_880,
+    "test_tokens": 329_900,
     "test_lines": 40_810,
     "docs_words": 17_165,
     "untyped_dicts": 52,

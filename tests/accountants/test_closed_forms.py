@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from scipy.stats import norm
 
 from tests.accountants._mechanisms import histogram, mechanism, poisson, sampled, training
@@ -79,6 +81,22 @@ def test_a_profile_bears_the_rounding_of_the_sums_at_each_epsilon():
     for epsilon, delta in found:
         lost = delta - float(whole.get_delta_for_epsilon(epsilon))
         assert delta == 1 or lost == pytest.approx(pld.rounding(STEPS), rel=1e-3)
+
+
+@pytest.mark.parametrize("relation", ["ADD_OR_REMOVE_ONE", "REPLACE_ONE"])
+@pytest.mark.parametrize(("sigma", "rate"), [(0.8, 0.01), (0.05, 0.5), (3.0, 1.0)])
+def test_a_step_is_that_of_the_library(sigma, rate, relation):
+    known = from_gaussian_mechanism(
+        sigma,
+        value_discretization_interval=0.01,
+        sampling_prob=rate,
+        neighboring_relation=NeighboringRelation[relation],
+    )
+    epsilons = [0.0, 3.0, 200.0]
+    found = pld._step(sigma, rate, 0.01, relation == "REPLACE_ONE")
+    np.testing.assert_allclose(
+        *(each.get_delta_for_epsilon(epsilons) for each in (found, known)), rtol=1e-9
+    )
 
 
 def test_many_steps_are_composed_by_way_of_few(monkeypatch):

@@ -108,14 +108,12 @@ class FiniteBelow:
         return 0.25 if epsilon < self.value else math.nan
 
 
-@pytest.mark.parametrize(("most", "used"), [(1.0, 1.0), (0.995, 0.99), (0.81, 0.81)])
-def test_noise_is_reduced_by_percents_until_there_is_a_figure(most, used):
+@pytest.mark.parametrize(
+    ("most", "epsilon"), [(1.0, 7), (0.995, 7 / 0.99), (0.81, 7 / 0.81), (0.805, math.inf)]
+)
+def test_noise_is_reduced_by_percents_until_there_is_a_figure(most, epsilon):
     found = pld.least_finite(lambda factor: FiniteBelow(factor, most), delta=1e-5)
-    assert found == pytest.approx(7.0 / used)
-
-
-def test_noise_is_not_reduced_by_a_fifth():
-    assert math.isinf(pld.least_finite(lambda factor: FiniteBelow(factor, 0.805), delta=1e-5))
+    assert found == pytest.approx(epsilon)
 
 
 def test_which_steps_have_no_distribution():

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +51,6 @@ _MODULES = {"torch", "np", "math", "norm", "chi2", "beta", "F", "special", "stat
 _SYMMETRIC = {"min", "max", "minimum", "maximum", "hypot", "dot", "allclose", "array_equal"}
 _NAMES_STREAMS = {"stream", "coins", "generator", "stream_seed"}
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
-_Fault = Iterator[tuple[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,14 +40,13 @@ def test_it_has_the_target_s_course_and_no_noise(fields, tmp_path):
 
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
-    made = {"name": "communication", "num_utterances": 1_000}
     place = tmp_path / "encoder"
     shutil.copytree(about_of("dialogues").place, place)
     about = json.loads((place / ABOUT).read_text())
     about["card"]["corpora"] = [{"name": "health"}, {"name": "video"}]
     (place / ABOUT).write_text(json.dumps(about))
-    model = {"name": "features", "encoder": str(place)}
-    config = parse({"engine": "sgd", "data": made, "model": model})
+    made = {"name": "communication", "num_utterances": 1_000}
+    config = parse({"data": made, "model": {"name": "features", "encoder": str(place)}})
     learnt = about_of(str(place)).corpora
     assert config_for(config, data_dir=tmp_path).data.name in learnt
     assert set(available_corpora(tmp_path)) <= {config.data.name, *learnt}

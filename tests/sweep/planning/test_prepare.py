@@ -10,7 +10,6 @@ from tests.sweep.sweeps import space_in
 
 C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
 _EDP = {"name": "edp", "axes": {Z: [0.5, 1.0]}}
-_SGD = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
 
 
 def make_sweep(settings, **fields):

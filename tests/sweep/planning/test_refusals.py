@@ -36,7 +36,6 @@ def refusal(plan):
 
 
 _NOISE = ("constraint", "too much noise")
-_BATCH = ("mechanism", "batch 63")
 _OVER = ("budget", "epsilon 9 exceeds budget.epsilon=1")
 _FIELD = ("config", "training.epochs: 0")
 
@@ -62,7 +61,7 @@ def test_a_probe_that_would_run_is_enough_for_a_search():
 def test_limits_are_named_by_how_many_points_they_refuse_in_any_order():
     """The fourth limit is left out: the line stays a line."""
     trials = [trial(n, _NOISE) for n in range(4)]
-    trials += [trial(n, _BATCH) for n in range(4, 7)]
+    trials += [trial(n, ("mechanism", "batch 63")) for n in range(4, 7)]
     trials += [trial(n, _FIELD) for n in range(7, 9)]
     trials += [trial(9, _OVER)]
     expected = (

@@ -73,9 +73,6 @@ def test_the_dearest_variant_counts_wherever_it_and_a_range_stand(tmp_path, vari
         _prepare(tmp_path, axes={}, variants=longer)
 
 
-_RANGES = _EPOCHS | _RATES
-
-
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
@@ -106,7 +103,7 @@ _RANGES = _EPOCHS | _RATES
         ),
         *(  # beside a range that costs nothing, before it and after it
             ({"axes": dict(axes)}, r"axes.training.epochs: expected a list of values")
-            for axes in itertools.permutations(_RANGES.items())
+            for axes in itertools.permutations((_EPOCHS | _RATES).items())
         ),
     ],
 )
