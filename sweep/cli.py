@@ -75,7 +75,10 @@ def build() -> typer.Typer:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. What was refused is one line on stderr."""
     try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        if sys.stdout is not None:  # closed by the caller
+            sys.stdout.flush()  # a full disk shows only here
+        return code
     except KeyboardInterrupt as stopped:
         return _refuse(str(stopped) or "interrupted", code=130)
     except Exception as problem:
@@ -200,7 +203,8 @@ class QuickExit:
             for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the caller
                 stream.flush()
         except (OSError, ValueError):
-            return  # the interpreter reports that
+            if self.code == 0:
+                return  # the interpreter reports that; what failed has been reported
         os._exit(self.code)
 
 
