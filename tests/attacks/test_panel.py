@@ -68,7 +68,7 @@ def test_every_figure_is_for_the_curator_only():
         assert found[f"epsilon_{name}"] >= 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # every attack on 80 worlds
 def test_untrained_model_is_at_one_half():
     """A model that has seen nothing: at most 17 of 128 intervals miss, 5 of an attack's 16."""
     misses = Counter()

@@ -50,7 +50,7 @@ def test_copies_of_members_are_found():
     assert one.num_matched_held_out == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # 260 audits
 @pytest.mark.parametrize(
     ("delta", "num_audits", "most"),
     [(0.0, 200, 20), (1e-9, 60, 8)],

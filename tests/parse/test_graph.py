@@ -31,7 +31,7 @@ def test_a_compound_type_is_a_node_a_name():
     assert [n.label for n in found.nodes if n.kind == "type"] == ["Message", "Constraint", "Option"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # 14,751 programs
 def test_the_published_counts_of_the_validation_file():
     graphs = [graph(program) for program in _real.smcalflow_valid()]
     assert len(graphs) == 14_751

@@ -46,7 +46,7 @@ def test_tokens_give_the_program_back(program):
     assert state.pending == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # every real program
 def test_real_programs_come_back_and_are_a_third_as_long():
     lengths = []
     for program in (*_real.smcalflow_valid(), *_real.treedst()):

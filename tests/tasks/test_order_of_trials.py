@@ -71,7 +71,7 @@ def _config(number, pairs):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # twelve trials
 def test_a_trial_is_the_same_whichever_ran_before_it(tmp_path):
     numbers = [4, 0, 1, 5, 2, 3]  # 4 and 5 are trials of text
     forwards = _run(numbers, tmp_path / "forwards")

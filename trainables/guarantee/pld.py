@@ -118,7 +118,7 @@ def _self_composed(step: Any, count: int, *, is_sparse: bool) -> Any:
 
 @lru_cache(maxsize=32)
 def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
-    """One step, as the library's `from_gaussian_mechanism` makes it in six times the time."""
+    """One step, as the library's `from_gaussian_mechanism` makes it, which asks point by point."""
     found = []
     ways = (AdjacencyType.REMOVE, AdjacencyType.ADD)[: 1 + (rate < 1)]
     for way in (AdjacencyType.REPLACE,) if replace_one else ways:

@@ -104,7 +104,7 @@ def test_a_store_that_stays_away_is_the_reason_in_one_line(problems, sweep, sett
     assert delivery.close() == "no route"
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # it waits
 def test_a_store_is_waited_for_while_it_takes_trials(sweep, settings, monkeypatch, capsys):
     """And is left alone afterwards: its folder may be removed."""
     over, written, words, tracker = threading.Event(), [], [], Tracker(settings)

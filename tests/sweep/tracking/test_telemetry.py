@@ -20,7 +20,7 @@ print(get_telemetry_client())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # imports MLflow in a new process
 def test_the_store_and_what_a_sweep_starts_send_nothing(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_QUIET)}
     done = subprocess.run(
