@@ -99,13 +99,14 @@ def test_a_step_is_that_of_the_library(sigma, rate, relation):
     )
 
 
-def test_many_steps_are_composed_by_way_of_few(monkeypatch):
-    step = pld._step(1.7, 1e-4, 5e-5, False)
-    for count in (5_000, 6_400):
-        found = pld._self_composed(step, count, is_sparse=True)
-        assert found.get_epsilon_for_delta(1e-6) == pytest.approx(
-            step.self_compose(count).get_epsilon_for_delta(1e-6), rel=1e-6
-        )
+@pytest.mark.parametrize(("sigma", "rate", "count"), [(1.7, 1e-4, 6_400), (0.8, 0.5, 9)])
+def test_a_composition_is_that_of_the_library(sigma, rate, count, monkeypatch):
+    for replaced in (False, True):
+        step = pld._step(sigma, rate, 1e-4, replaced)
+        both = pld._self_composed(step, count), step.self_compose(count)
+        for delta in (1e-9, 1e-3):
+            found, known = (each.get_epsilon_for_delta(delta) for each in both)
+            assert found == pytest.approx(known, rel=1e-6)
     monkeypatch.setattr(pld, "_self_composed", None)  # one step is no composition
     assert pld.distribution((sampled(3.1, steps=1, rate=0.5),), 1e-2, False)
 
