@@ -19,6 +19,7 @@ _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
 Few = Annotated[int, Field(ge=1, le=10_000)]
 Positive = Annotated[float, Field(gt=0)]
+_End = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
 
 class Part(Frozen):
@@ -30,8 +31,8 @@ class Part(Frozen):
 class Range(Part):
     """Numbers between `low` and `high`, both included; a grid takes `num` of them."""
 
-    low: Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
-    high: Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+    low: _End
+    high: _End
     log: bool = False
     integer: bool = False
     num: Annotated[int, Field(ge=2, le=MAX_LISTED)] | None = None

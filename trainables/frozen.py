@@ -42,7 +42,7 @@ _FORMS = {"str", "int", "float", "bool", "constrained-str", "constrained-int", "
 Item = TypeVar("Item")
 Part = TypeVar("Part", bound="Frozen")
 Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
-PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
+PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 
 
 class With:

@@ -40,6 +40,9 @@ Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
 EpochsOrNone = Annotated[int, Field(ge=0, le=MAX_EPOCHS)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000)]
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+Depth = Annotated[int, Field(ge=1, le=1_000)]
+NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
 LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accountants' sums
 HANDED_IN = Field(exclude=True, repr=False)  # a tag that a config writes at its top, or never
 
@@ -78,7 +81,7 @@ class NoiseDecay(Frozen):
 
     kind: Annotated[str, NameOf("schedules")] = "none"
     """entry of trainables/schedules"""
-    tau: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.0
+    tau: NotNegative = 0.0
     """decay rate per epoch (training.evaluate_every)"""
 
     @model_validator(mode="after")
@@ -145,7 +148,7 @@ class PrivacyConfig(DrawnConfig):
 
     max_grad_norm: PositiveFloat = 1.0
     """clip norm C"""
-    noise_multiplier: Annotated[float, Field(ge=0, le=MAX_NUMBER)] | TargetEpsilon = 1.0
+    noise_multiplier: NotNegative | TargetEpsilon = 1.0
     """noise multiplier z0 at epoch 0"""
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScaleConfig = GroupScaleConfig()

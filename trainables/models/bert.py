@@ -17,7 +17,7 @@ from trainables.encoders.about import shipped_encoders
 from trainables.encoders.hub import PublicEncoder, public_encoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
-from trainables.sections import ModelConfig
+from trainables.sections import Depth, ModelConfig, Rate, Width
 from trainables.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
@@ -41,18 +41,18 @@ class Config(ModelConfig):
     trained: Literal["all", "biases"] = "all"
     """biases: only biases, norms and the heads (BitFit, Bu et al. 2022); frozen weights take no
     share of the clip norm and no noise"""
-    num_layers: Annotated[int, Field(ge=1, le=1_000)] = 4
+    num_layers: Depth = 4
     """number of encoder layers, the first ones of a loaded encoder; default: 4, or all of a folder
     with fewer"""
     word_buckets: Annotated[int, _SCRATCH, Field(ge=3, le=MAX_ROWS)] = 8_192
     """scratch: number of buckets of hashed pieces"""
     hidden_size: Annotated[int, _SCRATCH, Field(ge=2, le=MAX_WIDTH)] = 312
     """scratch: width"""
-    num_heads: Annotated[int, _SCRATCH, Field(ge=1, le=MAX_WIDTH)] = 12
+    num_heads: Annotated[Width, _SCRATCH] = 12
     """scratch: number of attention heads"""
     intermediate_size: Annotated[int, _SCRATCH, Field(ge=1, le=10 * MAX_WIDTH)] = 1_200
     """scratch: feed-forward width"""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    dropout: Rate = 0.1
     """dropout rate"""
     pooling: Literal["first", "mean"] = "first"
     """what the intent head reads: the state of [CLS], or the mean over all pieces, which encoders

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_WIDTH, With
-from trainables.sections import ModelConfig
+from trainables.sections import Depth, ModelConfig, Rate, Width
 
 if TYPE_CHECKING:
     from trainables.models._causal_lm import CausalLm
@@ -30,13 +30,13 @@ class Config(ModelConfig):
     """scratch | a local directory | a hub name"""
     hidden_size: Annotated[int, _SCRATCH, Field(ge=2, le=MAX_WIDTH)] = 192
     """scratch: width"""
-    num_layers: Annotated[int, _SCRATCH, Field(ge=1, le=1_000)] = 4
+    num_layers: Annotated[Depth, _SCRATCH] = 4
     """scratch: number of blocks"""
-    num_heads: Annotated[int, _SCRATCH, Field(ge=1, le=MAX_WIDTH)] = 12
+    num_heads: Annotated[Width, _SCRATCH] = 12
     """scratch: number of attention heads"""
     intermediate_size: Annotated[int, _SCRATCH, Field(ge=1, le=10 * MAX_WIDTH)] = 1_200
     """scratch: feed-forward width"""
-    dropout: Annotated[float, _SCRATCH, Field(ge=0, lt=1)] = 0.1
+    dropout: Annotated[Rate, _SCRATCH] = 0.1
     """scratch: dropout rate; a loaded model trains without dropout"""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
-from trainables.sections import ModelConfig
+from trainables.sections import Depth, ModelConfig, Rate, Width
 from trainables.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ class Config(ModelConfig):
         int, With(word_vectors="hashed"), With(freeze_embeddings=False), Field(ge=2, le=MAX_ROWS)
     ] = 8_192
     """number of buckets of hashed words; with a file, number of its first rows that are trained"""
-    word_dim: Annotated[int, With(word_vectors="hashed"), Field(ge=1, le=MAX_WIDTH)] = 50
+    word_dim: Annotated[Width, With(word_vectors="hashed")] = 50
     """width of hashed word vectors"""
-    char_dim: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 16
+    char_dim: Width = 16
     """width of character embeddings"""
-    char_filters: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 50
+    char_filters: Width = 50
     """number of filters of the character CNN"""
     char_kernel: Annotated[int, Field(ge=1, le=255)] = 3
     """kernel width of the character CNN, in characters"""
     hidden_size: Annotated[int, Field(ge=2, le=MAX_WIDTH)] = 384
     """size of the biLSTM state per direction"""
-    num_layers: Annotated[int, Field(ge=1, le=1_000)] = 2
+    num_layers: Depth = 2
     """number of biLSTM layers"""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    dropout: Rate = 0.1
     """dropout rate"""
     freeze_embeddings: bool = False
     """keep the loaded word vectors fixed"""

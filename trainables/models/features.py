@@ -18,8 +18,8 @@ from pydantic import Field, field_validator, model_validator
 from trainables.encoders.about import MOMENTS, NAMES
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidData, InvalidInput
-from trainables.frozen import MAX_NUMBER, Listed
-from trainables.sections import DataConfig, ModelConfig
+from trainables.frozen import Listed, PositiveFloat
+from trainables.sections import DataConfig, ModelConfig, NotNegative
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,18 +48,18 @@ class Config(ModelConfig):
     """layers whose states are concatenated, 0 the embeddings, or of several encoders a list for
     each; default: those chosen by `sweep pretrain`, or the middle and the last layer of another
     encoder"""
-    whitening: Annotated[float, Field(gt=0, le=MAX_NUMBER)] = 0.3
+    whitening: PositiveFloat = 0.3
     """shrinkage of the public covariance"""
-    neighbours: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.4
+    neighbours: NotNegative = 0.4
     """weight of the rows of the previous and the next token, from the lowest of `layers`, in a
     token's row; 0: none"""
-    tag_weight: Annotated[float, Field(gt=0, le=MAX_NUMBER)] = 1.0
+    tag_weight: PositiveFloat = 1.0
     """weight of the tokens' losses relative to the intent's; it divides C between them"""
     sure: Annotated[float, Field(gt=0, le=1)] = 0.95
     """probability of a token's tag from which on the token teaches nothing; 1: all teach"""
-    bias: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.3
+    bias: NotNegative = 0.3
     """constant feature of every row"""
-    span_bonus: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 2.5
+    span_bonus: NotNegative = 2.5
     """score, in nats, that a tag gains where it continues its slot; fixed, not learnt; 0: none"""
     prior: Literal["names", "none"] = "names"
     """initial scores: from the names of the labels, as learned on the encoder's public corpora, or

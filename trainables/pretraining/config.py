@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from trainables import catalogue
 from trainables.config import DataConfig, union_of
-from trainables.frozen import MAX_NUMBER, MAX_ROWS, Frozen, Listed, PositiveFloat, validated
+from trainables.frozen import MAX_ROWS, Frozen, Listed, PositiveFloat, validated
 from trainables.layers.precision import Precision
 from trainables.models.bert import Config as BertConfig
-from trainables.sections import Count, Epochs, Seed
+from trainables.sections import Count, Epochs, NotNegative, Seed
 
 if TYPE_CHECKING:
     Corpus = DataConfig
@@ -46,7 +46,7 @@ class PretrainingConfig(Frozen):
     """learning rate of the heads at the first step"""
     tag_weight: PositiveFloat = 0.3
     """weight of a record's summed tag loss relative to its intent loss"""
-    weight_decay: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.01
+    weight_decay: NotNegative = 0.01
     precision: Precision = "fp32"
     """bf16 rounds the products of linear layers, which is faster on chips that support it"""
     seed: Seed = 0
