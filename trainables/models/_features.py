@@ -26,7 +26,7 @@ from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models import features
 from trainables.models._files import files_digest, moments_file
 from trainables.models._names import rows_of_names, scores_in, tag_names
-from trainables.models._nlu import Encoded, NluModel, independent_losses
+from trainables.models._nlu import Encoded, NluModel, independent_losses, label_losses
 from trainables.models.features import Config
 
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
@@ -297,7 +297,7 @@ class Features(NluModel):
         of = torch.from_numpy(record).to(tags.device)
         enough = -math.log(self.config.sure)
         summed = independent_losses(tags, batch.tags, of, batch.num_records, enough=enough)
-        return self._intent_losses(intents, batch, 0.0) + self.config.tag_weight * summed
+        return label_losses(intents.float(), batch.intents) + self.config.tag_weight * summed
 
     def _scores(self, batch: PackedBatch) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
         """[B, intents] and [T, tags], in the batch's order, and the record of each token [T]."""

@@ -17,7 +17,7 @@ from trainables.encoders.source import load_model
 from trainables.errors import InvalidInput
 from trainables.layers.packing import Rows, time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
-from trainables.models._nlu import Encoded, NluModel, independent_losses
+from trainables.models._nlu import Encoded, NluModel, independent_losses, label_losses
 from trainables.models.lora import TARGETS, Config
 
 _WORDS_AT_ONCE = 1_024  # of a pass, the longest records' padding included
@@ -70,7 +70,7 @@ class AdaptedEncoder(Foreign, NluModel):
         layout = encoded.layout
         gold = batch.tags.index_select(0, layout.source)
         of_tags = independent_losses(tags, gold, layout.record, batch.num_records)
-        return self._intent_losses(intents, batch, 0.0) + of_tags
+        return label_losses(intents.float(), batch.intents) + of_tags
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """See the class."""

@@ -70,6 +70,12 @@ class Predictions(BestLabels):
     tag_losses: Tensor
 
 
+def label_losses(scores: Tensor, gold: Tensor, *, unknown: float = 0.0) -> Tensor:
+    """Cross-entropies in nats, `unknown` for a label that the schema lacks (-1)."""
+    losses = F.cross_entropy(scores, gold.clamp(min=0), reduction="none")
+    return losses.masked_fill(gold < 0, unknown)
+
+
 def independent_losses(
     tags: Tensor, gold: Tensor, record: Tensor, number: int, *, enough: float = 0.0
 ) -> Tensor:
@@ -80,7 +86,7 @@ def independent_losses(
     up to twice `enough`: its gradient is exactly 0 below, and continuous.
     """
     tags = tags.float() if tags.dtype == torch.bfloat16 else tags
-    each = F.cross_entropy(tags, gold.clamp(min=0), reduction="none").masked_fill(gold < 0, 0.0)
+    each = label_losses(tags, gold)
     # Continuous, because a jump would show the rounding of a score in the whole gradient.
     excess = F.smooth_l1_loss(
         F.relu(each - enough), torch.zeros_like(each), reduction="none", beta=enough
@@ -135,7 +141,7 @@ class NluModel(DropsByRecord, ABC):
         encoded = self.encode(batch)
         layout = encoded.layout
         intent, emissions = self._heads(encoded)
-        of_intents = self._intent_losses(intent, batch, 0.0)
+        of_intents = label_losses(intent.float(), batch.intents)
         gold = batch.tags.index_select(0, layout.source).clamp(min=0)
         return of_intents + self._mask_unknown(
             self.crf(emissions, gold, layout), batch, layout, 0.0
@@ -171,13 +177,9 @@ class NluModel(DropsByRecord, ABC):
             intent_log_probs=log_probs,
             path_log_prob=path_log_prob,
             token_marginals=found.marginals.index_select(0, layout.place),
-            intent_losses=self._intent_losses(intent, batch, math.inf),
+            intent_losses=label_losses(intent.float(), batch.intents, unknown=math.inf),
             tag_losses=self._mask_unknown(tag_losses, batch, layout, math.inf),
         )
-
-    def _intent_losses(self, logits: Tensor, batch: PackedBatch, unknown: float) -> Tensor:
-        losses = F.cross_entropy(logits.float(), batch.intents.clamp(min=0), reduction="none")
-        return losses.masked_fill(batch.intents < 0, unknown)
 
     def _mask_unknown(
         self, losses: Tensor, batch: PackedBatch, layout: TimeMajor, unknown: float

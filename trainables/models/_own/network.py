@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.data.batches import PackedBatch
@@ -24,7 +23,7 @@ from trainables.encoders.word_vectors import bucket
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.layers.tape import is_plain
-from trainables.models._nlu import Encoded, NluModel
+from trainables.models._nlu import Encoded, NluModel, label_losses
 from trainables.models._own import factory as factories
 from trainables.models._own.state import NotComparable, State, content_of
 from trainables.models.module import Config
@@ -179,11 +178,8 @@ class OwnModel(NluModel):
     def forward(self, words: Tensor, tags: Tensor, intents: Tensor) -> Tensor:
         """[n]: losses of records of equal length, as `losses` gives them."""
         of_tags, of_intents = self.module(words)
-        each = F.cross_entropy(
-            of_tags.float().transpose(1, 2), tags.clamp(min=0), reduction="none"
-        ).masked_fill(tags < 0, 0.0)
-        whole = F.cross_entropy(of_intents.float(), intents.clamp(min=0), reduction="none")
-        return whole.masked_fill(intents < 0, 0.0) + each.sum(1)
+        each = label_losses(of_tags.float().transpose(1, 2), tags)
+        return label_losses(of_intents.float(), intents) + each.sum(1)
 
     def record_groups(self, batch: PackedBatch) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
         """Records of equal length, the longest first (see `layers.per_record`)."""
