@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from sweep.settings import Settings
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.files import make_folder
 
 HOST = "127.0.0.1"
 RAY_DASHBOARD_PORTS = range(8265, 8270)  # the preferred port and alternatives
@@ -53,7 +54,7 @@ def mlflow_server(settings: Settings, *, port: int) -> Iterator[str]:
         # No argument, which every user of this machine could read: it may have a password.
         "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri,
     }
-    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(settings.home)
     log = settings.home / "mlflow-server.log"
     with log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(

@@ -7,7 +7,6 @@ before.json         SER before training
 Numbers alone, never text; files are written atomically.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidData
-from trainables.files import DAMAGED, read_written_json, write_arrays
+from trainables.files import DAMAGED, dump_json, make_folder, read_written_json, write_arrays
 from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 
@@ -72,9 +71,9 @@ def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
 
 def write_before(folder: Path, ser: float) -> None:
     """Keep the SER of a model as it began: a trial that is taken up again has other weights."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     partial = folder / f".{BEFORE}.partial"
-    partial.write_text(json.dumps({"ser": ser}), encoding="utf-8")
+    dump_json(partial, {"ser": ser})
     os.replace(partial, folder / BEFORE)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
 from trainables.documents import digest_of
+from trainables.files import make_folder
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build, with_noise
 from trainables.privacy.summary import PrivacySummary
@@ -86,7 +87,7 @@ class FigureCache:
         self._entries[key] = value
         line = json.dumps({"key": key, "value": value}) + "\n"
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             if self._path.exists() and self._path.stat().st_size > _MOST_BYTES:
                 mode |= os.O_TRUNC

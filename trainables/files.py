@@ -80,6 +80,16 @@ def read_written_json(path: Path) -> Any:
         raise InvalidData(f"expected JSON in {path}, got a damaged file") from None
 
 
+def dump_json(path: Path, value: Any, *, indent: int | None = None) -> None:
+    """Write plain data as the JSON that `read_written_json` reads."""
+    path.write_text(json.dumps(value, indent=indent), encoding="utf-8")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that its owner alone can open, and those above it, where it is missing."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write NumPy's arrays as a file .npz; it appears whole or not at all."""
     import numpy as np  # here, because a command line reads files without it

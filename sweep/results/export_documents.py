@@ -1,6 +1,5 @@
 """The documents of an export. Their fields are the allow list of its content."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from trainables.data.records import LabelSchema
 from trainables.data.tokenization import Tokenization
 from trainables.encoders import hub
 from trainables.errors import InvalidInput
+from trainables.files import dump_json
 from trainables.models._files import copies_in, encoders_of
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
@@ -104,7 +104,7 @@ def write_model(source: Path, target: Path) -> None:
             encoder = copy_base(document.model.get("encoder", "scratch"), source, target)
             model = {**document.model, "encoder": encoder}
             document = document.model_copy(update={"model": model})
-        (target / name).write_text(json.dumps(document.to_dict(), indent=1), encoding="utf-8")
+        dump_json(target / name, document.to_dict(), indent=1)
     for file in (each for name in (WEIGHTS, *_FILES) for each in source.glob(name)):
         if file.is_file():
             shutil.copy2(file, target / file.name)
@@ -125,4 +125,4 @@ def write_model(source: Path, target: Path) -> None:
             copies = map(str, copies_in(Path(copied.name), number=len(encoders)))
             named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
             fields["model"]["encoder"] = named if len(named) > 1 else named[0]
-            (target / MODEL).write_text(json.dumps(fields, indent=1), encoding="utf-8")
+            dump_json(target / MODEL, fields, indent=1)

@@ -18,6 +18,7 @@ from sweep import interrupts
 from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput, SweepError, one_line, words_of
+from trainables.files import make_folder
 from trainables.system import disk, processes
 
 NAMESPACE = "dp-nlu-sweep"
@@ -324,7 +325,7 @@ def require_shared(writes: Sequence[Path], *, reads: Path) -> None:
     marks = [folder / f".shared-{uuid.uuid4().hex}" for folder in writes]
     try:
         for mark in marks:
-            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(mark.parent)
             mark.touch()
         wanted, asked = [*marks, *reads.glob("*")], {}
         for node in ray.nodes():

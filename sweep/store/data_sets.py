@@ -1,7 +1,6 @@
 """The data sets of configs, opened once a process: what the epsilon of a trial is about."""
 
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import lru_cache
 
 from sweep import phases
 from sweep.settings import Settings
@@ -11,6 +10,7 @@ from trainables.config import DataConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.errors import InvalidData
+from trainables.files import make_folder
 
 TrainingData = Corpus | PairCorpus
 
@@ -29,7 +29,7 @@ def open_data(config: DataConfig, settings: Settings) -> Corpus:
     Raises: InvalidData for a file that is missing or damaged; as `require_storage`.
     """
     phases.enter(phases.LOADING)
-    require_storage(settings, check=partial(Path.mkdir, mode=0o700, parents=True, exist_ok=True))
+    require_storage(settings, check=make_folder)
     return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
 
 

@@ -43,6 +43,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialRecord as TrialRecord  # re-exported
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
+from trainables.files import make_folder
 from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
 from trainables.system import collector, disk, locks
@@ -171,7 +172,7 @@ class SweepFolder:
     def start_trial(self, trial: PlannedTrial) -> Path:
         """Create the trial's folder with its config; an earlier failure no longer counts."""
         folder = self.trial_folder(trial.id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         if not (folder / "config.yaml").exists():
             write_text(folder / "config.yaml", format_yaml(plain(trial.fields)))
         self.add(log.Turn(entry="begun", trial=trial.id))
@@ -312,7 +313,7 @@ def create(home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, An
     about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
     with _writing("SWEEP_HOME", home):
         try:
-            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(home)
             fresh.mkdir(mode=0o700)
             (fresh / "trials").mkdir(mode=0o700)
             SweepFolder(fresh).begin(about, space, plan)

@@ -34,6 +34,7 @@ from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
+from trainables.files import make_folder
 from trainables.privacy.from_config import claims_privacy
 from trainables.system import disk
 from trainables.system.locks import alone
@@ -103,7 +104,7 @@ class Tracker:
         self._sweep = ""  # the id of the sweep whose runs these are, by trial
         self._runs: dict[str, _Known] = {}
         try:
-            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(settings.home)
             # MLflow fails where two processes create the tables of a database.
             lock = settings.home / ".mlflow.lock"
             with nullcontext() if self._is_remote else alone(lock):
@@ -249,7 +250,7 @@ class Tracker:
         if not self._is_remote:
             self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
             if file is not None and not file.exists():
-                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder(file.parent)
                 fresh = file.with_name(f"{file.name}.{time.time_ns()}")
                 try:  # an interrupt must not leave half of the tables
                     fresh.touch(mode=0o600)

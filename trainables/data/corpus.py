@@ -18,6 +18,7 @@ from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
 from trainables.documents import digest_of
+from trainables.files import make_folder
 from trainables.sections import DataConfig
 from trainables.seeding import generator
 from trainables.system.locks import alone
@@ -202,7 +203,7 @@ def make_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
     folder = cache_dir / name
     if folder.exists():
         return folder
-    cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(cache_dir)
     with alone(cache_dir / f".{name}.lock"):
         if folder.exists():
             return folder

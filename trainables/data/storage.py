@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.errors import InvalidData
-from trainables.files import read_written_json
+from trainables.files import dump_json, read_written_json
 
 PARTS: tuple[Part, ...] = get_args(Part)
 _CHUNK = 65_536  # records of a part of the fingerprint
@@ -192,4 +192,4 @@ def _write_columns(
         "grouped": "groups" in arrays,
         "fingerprint": digest.hexdigest(),
     }
-    (folder / "corpus.json").write_text(json.dumps(meta))
+    dump_json(folder / "corpus.json", meta)

@@ -12,7 +12,6 @@ folder, whose path must not leave.
 """
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,7 +31,7 @@ from trainables.data.texts import TextBatch, Tokenizer
 from trainables.encoders import hub
 from trainables.encoders.source import quiet, require_all_weights
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import read_written_json
+from trainables.files import dump_json, make_folder, read_written_json
 from trainables.layers.packing import Rows
 from trainables.models import _gpt2
 from trainables.models._causal_lm import CausalLm, LmModule, LmSizes
@@ -313,7 +312,7 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
 
 def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
     """Write models that share a tokenizer; of a model of the hub only the trained weights."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     tensors, sizes = {}, {}
     for stage, model in models.items():
         if isinstance(model, CausalLm):
@@ -321,11 +320,11 @@ def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path)
         for name, tensor in model.state_dict().items():
             tensors[f"{stage}.{name}"] = tensor
     write_tensors(folder / _WEIGHTS, tensors)
-    (folder / _SIZES).write_text(json.dumps(sizes, indent=1), encoding="utf-8")
+    dump_json(folder / _SIZES, sizes, indent=1)
     adapted = [model for stage, model in models.items() if stage not in sizes]
     if adapted:
         about = {"weights": adapted[0].provenance, "digest": _digest(adapted[0])}
-        (folder / _BASE_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        dump_json(folder / _BASE_FILE, about, indent=1)
     if isinstance(tokenizer, PublicBpe):
         tokenizer.save(folder)
     elif isinstance(tokenizer, PretrainedTokenizer):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.errors import InvalidInput
+from trainables.files import make_folder
 
 _BEGIN, _SEPARATOR, _END = "<begin>", "<separator>", "<end>"
 _FILE = "tokenizer.json"
@@ -128,5 +129,5 @@ class PretrainedTokenizer(_Marked):
 
     def save(self, folder: Path) -> None:
         """Write the files from which `transformers` reads a tokenizer."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
         self._inner.save_pretrained(str(folder))

@@ -7,7 +7,6 @@ released: weights and the optimiser's moments of noised gradients.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.errors import InvalidData
-from trainables.files import read_written_json
+from trainables.files import dump_json, make_folder, read_written_json
 from trainables.system.disk import flush
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def part_of(tensors: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.T
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Replace the checkpoint of `folder` by this one, atomically."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     fresh = folder / f".{_CURRENT}.{os.getpid()}"
     shutil.rmtree(fresh, ignore_errors=True)
     try:
@@ -67,7 +66,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 def _write(fresh: Path, checkpoint: Checkpoint) -> None:
     fresh.mkdir(mode=0o700)
     write_tensors(fresh / "tensors.safetensors", checkpoint.tensors)
-    (fresh / _STATE).write_text(json.dumps(checkpoint.state), encoding="utf-8")
+    dump_json(fresh / _STATE, checkpoint.state)
     for file in fresh.iterdir():
         flush(file)  # so that a rename does not precede its content
 

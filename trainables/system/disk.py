@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainables.errors import StorageFailed
+from trainables.files import make_folder
 
 _FULL, _READ_ONLY, _GONE = "is full", "is read-only", "does not answer"
 _BY_NUMBER = {
@@ -65,7 +66,7 @@ def require_writable(folder: Path) -> None:
     Raises: StorageFailed where the disk fails; OSError for any other reason.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
         _write_probe(folder)
     except OSError as error:
         failure = failure_of(error, folder)

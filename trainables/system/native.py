@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from trainables.files import make_folder
+
 # No fused products and no reordering: the bits must be those of the Python form.
 _FLAGS = ("-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 _SECONDS = 60
@@ -37,7 +39,7 @@ def library(*sources: Path) -> ctypes.CDLL | None:
         name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
         folder = user_cache()
         path = folder / f"{name}.so"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         # A library that another user could have written is not loaded.
         if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
             return None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trainables import attacks, catalogue, evidence
 from trainables.attacks import Knowledge, Signals, _panel
 from trainables.errors import InvalidInput
+from trainables.files import make_folder
 from trainables.seeding import generator
 from trainables.tasks import _shadow
 from trainables.tasks._inference import Inference
@@ -91,7 +92,7 @@ def measure(
         metrics = _panel.panel(
             signals, scores, delta=setup.mechanism.delta, sampling=sampling, unit=unit
         )
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
         attacks.write_signals(folder / "signals.npz", signals)
         evidence.write_scores(folder, scores)
     return Leakage(

@@ -18,6 +18,7 @@ from trainables.attacks.shadow import cache_key, default_corpus, disjoint
 from trainables.config import DataConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
+from trainables.files import make_folder
 from trainables.models._files import files_digest
 from trainables.sections import EvaluationConfig
 from trainables.system.communication import Communicator
@@ -91,7 +92,7 @@ def signals(
         epochs=shadow.training.epochs,
     )
     place = cache_dir / "shadows" / f"{key}.npz"
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(place.parent)
     started = time.perf_counter()
     with alone(place.with_suffix(".lock")) if comm.rank == 0 else nullcontext():
         if not comm.broadcast(place.exists()):

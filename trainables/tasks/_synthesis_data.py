@@ -1,6 +1,5 @@
 """The training material of a synthesis trial, and the frequencies of its prompts."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, couples
 from trainables.data.pairs import PairCorpus
 from trainables.errors import InvalidData, TrialFailed
-from trainables.files import read_written_json
+from trainables.files import dump_json, make_folder, read_written_json
 from trainables.generation import histogram
 from trainables.generation._material import Material, positive
 from trainables.guarantee.mechanism import Mechanism
@@ -110,8 +109,8 @@ def prompt_frequencies(
                 counts, std=mechanism.histogram_noise_multiplier, key=key, trial_id=config.id
             )
     positive(counts)  # else training would be paid for and nothing drawn
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    kept.write_text(json.dumps(counts), encoding="utf-8")
+    make_folder(folder)
+    dump_json(kept, counts)
     return counts
 
 

@@ -1,6 +1,5 @@
 """Intents and slots: train a model on a corpus' training part, measure it on its test part."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from trainables import catalogue, evidence
 from trainables.config import TrialConfig
 from trainables.encoders.about import about_of
 from trainables.figures import VALIDATION
+from trainables.files import dump_json, make_folder
 from trainables.guarantee.per_record import ByRecord
 from trainables.metrics import Counts, summarize
 from trainables.models._files import encoders_of
@@ -141,7 +141,7 @@ def _public(setup: Setup) -> list[str]:
 
 def save_model(setup: Setup, folder: Path) -> None:
     """Write weights as safetensors and the description for building the model, as JSON."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     write_tensors(folder / "weights.safetensors", setup.model.state_dict())
     save_public = getattr(setup.model, "save_public", None)
     if save_public is not None:
@@ -156,4 +156,4 @@ def save_model(setup: Setup, folder: Path) -> None:
         "provenance": setup.model.provenance,
         **setup.encoder_files,
     }
-    (folder / "model.json").write_text(json.dumps(about, indent=2), encoding="utf-8")
+    dump_json(folder / "model.json", about, indent=2)

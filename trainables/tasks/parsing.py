@@ -25,7 +25,7 @@ from trainables.data.corpus import make_once
 from trainables.data.pairs import PairCorpus
 from trainables.documents import digest_of
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import read_written_json
+from trainables.files import dump_json, read_written_json
 from trainables.metrics import parsing as scores
 from trainables.metrics.parsing import ParseScores
 from trainables.models._parser_vocabulary import Literals, Source, Vocabulary
@@ -163,7 +163,7 @@ class Parser:
             raise InvalidInput(f"expected a new or empty folder, got {folder}")
         folder.mkdir(parents=True, exist_ok=True)
         about = _About(1, self.settings, self.vocabulary, self.trained_on)
-        (folder / _FILES[0]).write_text(json.dumps(asdict(about)), encoding="utf-8")
+        dump_json(folder / _FILES[0], asdict(about))
         save_file(self.model.state_dict(), str(folder / _FILES[1]))
 
 
@@ -258,7 +258,7 @@ def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -
 
     def make(folder: Path) -> None:
         found = parser.parse(utterances)
-        (folder / _PROGRAMS).write_text(json.dumps(found), encoding="utf-8")
+        dump_json(folder / _PROGRAMS, found)
 
     folder = make_once(cache_dir, name, make)
     return tuple(json.loads((folder / _PROGRAMS).read_text(encoding="utf-8")))

@@ -10,6 +10,7 @@ from typing import Any
 from trainables.cards.card import counted_fields
 from trainables.config import TrialConfig
 from trainables.data.texts import EncodedTexts
+from trainables.files import dump_json
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.generation.decoding import ModelDrawer
 from trainables.metrics import generation as scores
@@ -196,7 +197,7 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
         "accountant": setup.config.privacy.accountant,
         "provenance": list(setup.notes),
     }
-    (place / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    dump_json(place / ABOUT, about, indent=1)
     if drawn is not None:
         _write(folder / GENERATED, drawn.utterances)
     if len(setup.split.held_out):
