@@ -31,7 +31,7 @@ METHODS = {"tolist", "numpy", "cpu", "__array__"}
 # The reads of a step on a GPU, each with its reason. The batch's lengths decide what is
 # launched; a record without a finite norm is rare; the CRF's range chooses the algorithm.
 EVERYWHERE = {
-    "lengths_array": "lengths",
+    "falling_order": "lengths",
     "add_clipped": "finite norms",
     "within_range": "CRF's range",
 }
@@ -112,7 +112,7 @@ def test_a_step_waits_for_its_device_in_the_named_places_only(name, model_name):
     assert places["add_clipped"] == (name == "dp_sgd")
     assert places["within_range"] == 1
     # `.cpu()` and `.numpy()` of a layout's lengths; BERT has two layouts, of pieces and of words.
-    assert places["lengths_array"] == 2 * (2 if model_name == "bert" else 1)
+    assert places["falling_order"] == 2 * (2 if model_name == "bert" else 1)
 
 
 def test_a_read_is_noticed(monkeypatch):

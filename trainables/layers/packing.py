@@ -62,15 +62,16 @@ class ByLength:
     groups: tuple[tuple[int, int, int], ...]  # first row, number of records, their length
 
 
-def lengths_array(lengths: Tensor) -> np.ndarray:
-    """`lengths` as an array.
+def falling_order(lengths: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`lengths` as an array, the order in which they fall, and that array in it.
 
     Raises: InvalidInput where one is not at least 1, or there is none.
     """
     sizes = lengths.detach().cpu().numpy().astype(np.int64)
     if sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
         raise InvalidInput("expected lengths to be a non-empty vector of numbers >= 1")
-    return sizes
+    order = np.argsort(-sizes, kind="stable")
+    return sizes, order, sizes[order]
 
 
 def tensor_like(values: np.ndarray, like: Tensor) -> Tensor:
@@ -97,9 +98,7 @@ def time_major(lengths: Tensor) -> TimeMajor:
     >>> layout.sizes, layout.source.tolist()
     ((2, 1, 1), [1, 0, 2, 3])
     """
-    sizes = lengths_array(lengths)
-    order = np.argsort(-sizes, kind="stable")
-    falling = sizes[order]
+    sizes, order, falling = falling_order(lengths)
     longest = int(falling[0])
     active = np.searchsorted(-falling, -np.arange(longest), side="left")
     starts = np.cumsum(active) - active
@@ -126,9 +125,7 @@ def time_major(lengths: Tensor) -> TimeMajor:
 
 def by_length(lengths: Tensor) -> ByLength:
     """Record-major rows of records of these `lengths` (int64[B], each >= 1), the longest first."""
-    sizes = lengths_array(lengths)
-    order = np.argsort(-sizes, kind="stable")
-    falling = sizes[order]
+    sizes, order, falling = falling_order(lengths)
     starts = np.cumsum(falling) - falling
     record = np.repeat(order, falling)
     position = np.arange(record.size) - np.repeat(starts, falling)
