@@ -52,10 +52,10 @@ def file_text(path: str | Path, *, max_bytes: int = _MAX_BYTES) -> str:
     return text
 
 
-def read_yaml(path: Path, *, max_bytes: int = _MAX_BYTES) -> Any:
+def read_yaml(path: Path) -> Any:
     """The plain data in a YAML file. Raises: InvalidData with the line of the problem."""
     try:
-        return parse_yaml(file_text(path, max_bytes=max_bytes))
+        return parse_yaml(file_text(path))
     except DocumentProblem as problem:
         raise InvalidData(f"expected YAML in {path}{problem.at}: {problem}") from None
 
