@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dashboards import palette
 from dashboards.results import Estimate, Sweep, Trial
-from trainables import formats
+from trainables import catalogue, formats
 from trainables.engines._look import Mark
 from trainables.figures import LEAKAGE
 
@@ -192,7 +192,8 @@ def _over_epsilon(sweep: Sweep, metric: str, *, what: str) -> tuple[Point, ...]:
 
 
 def _epsilon(trial: Trial) -> float | None:
-    return math.inf if trial.is_open_baseline else trial.epsilon
+    is_open = trial.baseline and catalogue.kind_of("engines", trial.engine) != "private"
+    return math.inf if is_open else trial.epsilon
 
 
 def _of(drawn: Sequence[Point], sweep: Sweep) -> str:

@@ -68,11 +68,6 @@ class Trial:
         """Whether it read no private record."""
         return catalogue.kind_of("engines", self.engine) == "prior"
 
-    @property
-    def is_open_baseline(self) -> bool:
-        """Whether it is a baseline without any guarantee, as most are."""
-        return self.baseline and catalogue.kind_of("engines", self.engine) != "private"
-
     def figure(self, name: str) -> Estimate | None:
         """A metric with its interval, None where the trial lacks it or it is not a number."""
         value = self.metrics.get(name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from search_spaces import constraints
 from search_spaces.paths import is_within
 from trainables import goals
+from trainables.figures import VALIDATION
 
 if TYPE_CHECKING:
     from search_spaces.space import SearchSpace
@@ -24,7 +25,7 @@ def require_independent_draws(space: SearchSpace) -> None:
     """Raises: ValueError for a setting with which trials are not independent draws with comparable
     scores.
     """
-    able = goals.validated_tasks()
+    able = [task for task in goals.tasks() if goals.quality(task)[0].startswith(VALIDATION)]
     if space.task not in able:
         raise ValueError(
             f"expected task {' or '.join(able)} with strategy private_selection, got {space.task}:"

@@ -7,7 +7,7 @@ MAUVE against human text, because a loss would rank predictions instead of gener
 from collections.abc import Mapping
 
 from trainables import catalogue
-from trainables.figures import VALIDATION, label
+from trainables.figures import label
 
 
 def tasks() -> tuple[str, ...]:
@@ -50,15 +50,6 @@ def headline(task: str) -> str:
     ['ser', 'mauve']
     """
     return str(catalogue.about("tasks", task).headline)
-
-
-def validated_tasks() -> tuple[str, ...]:
-    """Tasks whose trials are compared on validation records, which no training reads.
-
-    >>> validated_tasks()
-    ('nlu',)
-    """
-    return tuple(task for task in tasks() if quality(task)[0].startswith(VALIDATION))
 
 
 def validation_figure(metrics: Mapping[str, float | None]) -> tuple[str, float | None]:

@@ -20,7 +20,7 @@ from tests.models._builds import (
 from tests.privacy.definition import clipped_sum as definition
 from tests.refusals import refused
 from trainables.layers import bookkeeping
-from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported_modules
+from trainables.layers.bookkeeping import clipped_sum, gradient, unsupported_modules
 from trainables.layers.embedding import Embedding
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each
@@ -40,7 +40,7 @@ UNITS = {
 def test_norms_and_sum_equal_the_definition(name, units):
     torch.manual_seed(0)
     model = build_model(name)
-    assert supports(model)
+    assert not unsupported_modules(model)
     model.begin_step("a", 1)  # dropout on, the same masks in both
     assert_sum_is_the_definitions(
         model,
@@ -139,12 +139,11 @@ def of_strange(model, **change):
 
 def test_what_is_not_known_is_refused_by_name():
     model = Strange(leak=False)
-    assert not supports(model)
     assert unsupported_modules(model) == ("filter (Conv1d)",)
     with refused("no book-keeping for filter \\(Conv1d\\)"):
         of_strange(model)
     model = Strange(leak=True)
-    assert supports(model)
+    assert not unsupported_modules(model)
     with refused(r"known\.weight: used outside its layer"):
         of_strange(model)
 

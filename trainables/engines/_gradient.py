@@ -26,7 +26,7 @@ class GradientSource:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.per_unit = bookkeeping.supports(_LossRecorder(model, "fp32"))
+        self.per_unit = not bookkeeping.unsupported_modules(_LossRecorder(model, "fp32"))
         self.per_record = not self.per_unit and isinstance(model, per_record.ByRecord)
 
     def add_mean(self, batch: Any, out: FlatGradient) -> None:

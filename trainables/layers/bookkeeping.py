@@ -60,11 +60,6 @@ def unsupported_modules(model: LossModel) -> tuple[str, ...]:
     )
 
 
-def supports(model: LossModel) -> bool:
-    """Whether `clipped_sum` and `gradient` know every layer of `model`."""
-    return not unsupported_modules(model)
-
-
 def clipped_sum(
     model: LossModel,
     batch: Any,

@@ -51,11 +51,6 @@ class PretrainingConfig(Frozen):
     """bf16 rounds the products of linear layers, which is faster on chips that support it"""
     seed: Seed = 0
 
-    @property
-    def kept_layers(self) -> tuple[int, ...]:
-        """The layers whose states are features."""
-        return self.layers or tuple(range(self.encoder.num_layers + 1))
-
     @model_validator(mode="after")
     def _encoder_fits(self) -> PretrainingConfig:
         encoder = self.encoder

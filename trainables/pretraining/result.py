@@ -39,7 +39,8 @@ def write(
     """Write the folder of an encoder with its pieces and return its card; its weights have so many
     bits.
     """
-    encoder, layers = done.encoder.eval(), config.kept_layers
+    encoder = done.encoder.eval()
+    layers = config.layers or tuple(range(config.encoder.num_layers + 1))
     place.mkdir(parents=True, exist_ok=True)
     save_encoder(encoder.state_dict(), encoder.sizes, encoder.cutter, place)
     start = about_of(config.encoder.encoder)
