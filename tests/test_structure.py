@@ -8,8 +8,8 @@ import pytest
 from tests.structure import ROOT, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 299_600,
-    "source_lines": 48_380,
+    "source_tokens": 299_060,
+    "source_lines": 48_370,
     "source_files": 400,
     "test_tokens": 329_900,
     "test_lines": 40_810,
