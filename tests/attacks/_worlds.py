@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainables.attacks import Knowledge, gather
+from trainables.attacks import Knowledge, bag_of_words, gather
 from trainables.attacks._panel import panel, possible, record_scores, sweep_scores
 
 
@@ -53,6 +53,32 @@ def paired_coins(num_pairs, seed):
     member = np.empty(2 * num_pairs, dtype=bool)
     member[::2], member[1::2] = first, ~first
     return member, np.repeat(np.arange(num_pairs), 2)
+
+
+def world(mode="bernoulli", strength=1.0, seed=0, n=1_000):
+    """A target whose last 200 records are of the population, which are no members."""
+    outside = np.arange(n) >= n - 200
+    member, pairs = paired_coins(n // 2, seed)
+    if mode != "paired":
+        member, pairs = coins(n, seed), np.full(n, -1)
+    return signals(
+        member & ~outside,
+        strength,
+        seed=500 + seed,
+        mode=mode,
+        pairs=np.where(outside, -1, pairs),
+        population=outside,
+    )
+
+
+def knowledge(n=1_000):
+    """A public corpus' signals, and texts of n records."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 8, n)
+    return Knowledge(
+        shadow=signals(coins(500, 77), 1.0, seed=78, corpus="public", mode="paper"),
+        texts=bag_of_words(rng.integers(0, 100, lengths.sum()), lengths, num_types=100),
+    )
 
 
 NOTHING = Knowledge()

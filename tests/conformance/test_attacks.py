@@ -3,10 +3,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from tests.attacks._worlds import coins, paired_coins, signals
+from tests.attacks._worlds import knowledge, world
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.attacks import Knowledge, bag_of_words, valid_attacks
+from trainables.attacks import Knowledge, valid_attacks
 from trainables.attacks._panel import panel, record_scores
 from trainables.config import parse
 from trainables.figures import is_public
@@ -14,37 +14,13 @@ from trainables.sections import SplitMode
 
 ATTACKS = catalogue.names("attacks")
 PARTS = {"references", "shadow", "texts", "coins"}
-N, POPULATION = 600, 120
 
 
-def _world(seed, strength=1.5):
-    outside = np.arange(N) >= N - POPULATION
-    member, pairs = paired_coins(N // 2, seed)
-    return signals(
-        member & ~outside,
-        strength,
-        seed=seed,
-        mode="paired",
-        pairs=np.where(outside, -1, pairs),
-        population=outside,
-    )
-
-
-@pytest.fixture(scope="module")
-def knowledge():
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 8, N)
-    return Knowledge(
-        shadow=signals(coins(300, 9), 1.5, seed=9, corpus="public", mode="paper"),
-        texts=bag_of_words(rng.integers(0, 50, lengths.sum()), lengths, num_types=50),
-    )
-
-
-def scores(attack, target, knowledge, seed=0):
+def scores(attack, target, seed=0):
     """Those of a trial; of an attack that needs references, beside four other trials."""
     if "references" in attack.NEEDS:
-        return attack.all_scores([target, *map(_world, range(1, 5))])[0]
-    return attack.scores(target, knowledge, seed=seed)
+        return attack.all_scores([target, *(world("paired", seed=seed) for seed in range(1, 5))])[0]
+    return attack.scores(target, knowledge(), seed=seed)
 
 
 @pytest.fixture(params=ATTACKS)
@@ -62,24 +38,24 @@ def test_is_allowed_somewhere(attack):
     assert any(name in valid_attacks(mode) for mode in get_args(SplitMode))
 
 
-def test_gives_a_finite_number_for_every_record(attack, knowledge):
+def test_gives_a_finite_number_for_every_record(attack):
     """The same to the same input, which it leaves alone."""
-    world = _world(0)
-    found, again = (scores(attack, world, knowledge, seed=3) for _ in range(2))
-    assert (found.shape, found.dtype) == ((N,), np.float64)
+    target = world("paired")
+    found, again = (scores(attack, target, seed=3) for _ in range(2))
+    assert (found.shape, found.dtype) == (target.member.shape, np.float64)
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(found, again)
     for name in ("features", "log_confidence"):
-        np.testing.assert_array_equal(getattr(world, name), getattr(_world(0), name))
+        np.testing.assert_array_equal(getattr(target, name), getattr(world("paired"), name))
 
 
-def test_higher_says_member(attack, knowledge):
+def test_higher_says_member(attack):
     if attack.__name__.endswith("blind"):
         pytest.skip("the control finds nothing in a random split, and must not")
-    world = _world(0, strength=3.0)
-    found = scores(attack, world, knowledge)
-    rows = world.is_evaluated
-    assert found[rows & world.member].mean() > found[rows & ~world.member].mean()
+    target = world("paired", strength=3.0)
+    found = scores(attack, target)
+    rows = target.is_evaluated
+    assert found[rows & target.member].mean() > found[rows & ~target.member].mean()
 
 
 def test_refuses_to_run_without_what_it_needs(attack):
@@ -88,7 +64,7 @@ def test_refuses_to_run_without_what_it_needs(attack):
         pytest.skip("needs nothing but the target's signals")
     name = attack.__name__.rpartition(".")[2]
     with refused(f"expected {missing} for the attack {name}, got none"):
-        record_scores(_world(0), Knowledge(), attacks=[name])
+        record_scores(world("paired"), Knowledge(), attacks=[name])
 
 
 GUESS = '''"""A guess by the length of what is known of a record (after nobody, 2026)."""
@@ -106,8 +82,8 @@ def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
     assert all("guess" in valid_attacks(mode) for mode in get_args(SplitMode))
     chosen = parse({"evaluation": {"attacks": ["guess"]}})
     assert chosen.id != parse({"evaluation": {"attacks": ["loss_threshold"]}}).id
-    both = record_scores(_world(0), Knowledge(), attacks=["guess", "loss_threshold"])
-    found = panel(_world(0), both, delta=1e-5)
+    both = record_scores(world("paired"), Knowledge(), attacks=["guess", "loss_threshold"])
+    found = panel(world("paired"), both, delta=1e-5)
     assert found["mia_guess_auc"] == found["mia_loss_threshold_auc"] > 0.6
     assert not is_public("mia_guess_auc")
     with refused(r"evaluation\.attacks\.0: .* one of .*guess.*, got 'gues'"):
