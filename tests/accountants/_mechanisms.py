@@ -33,8 +33,8 @@ def mechanism(
     )
 
 
-def training(*steps, relation="add_or_remove_one"):
-    return Training(steps=steps, neighboring_relation=relation)
+def training(*steps, relation="add_or_remove_one", **other):
+    return Training(steps=steps, neighboring_relation=relation, **other)
 
 
 def sampled(sigma=1.0, *, steps=1_200, rate=64 / 2_600):
@@ -43,16 +43,16 @@ def sampled(sigma=1.0, *, steps=1_200, rate=64 / 2_600):
     return Sampled(sigma=sigma, count=steps, rate=rate)
 
 
-def poisson(sigma=1.0, *, steps=1_200, rate=64 / 2_600):
-    return training(sampled(sigma, steps=steps, rate=rate))
+def poisson(sigma=1.0, *, steps=1_200, rate=64 / 2_600, **other):
+    return training(sampled(sigma, steps=steps, rate=rate), **other)
 
 
-def shuffled(sigma=1.0, *, epochs=30):
-    return training(Gaussian(sigma=sigma, count=epochs), relation="replace_one")
+def shuffled(sigma=1.0, *, epochs=30, **other):
+    return training(Gaussian(sigma=sigma, count=epochs), relation="replace_one", **other)
 
 
-def allocated(sigma=1.0, *, epochs=30, steps=40):
-    return training(Allocated(sigma=sigma, count=epochs, steps=steps))
+def allocated(steps):
+    return training(Allocated(sigma=1.0, count=30, steps=steps))
 
 
 def histogram(sigma, count=1):

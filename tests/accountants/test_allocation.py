@@ -121,7 +121,7 @@ def test_the_figure_covers_the_privacy_loss_itself(phases, added):
 
 
 def test_one_step_an_epoch_gains_nothing():
-    what = allocated(steps=1)
+    what = allocated(1)
     assert rdp.of_release(what, delta=1e-5) >= gaussian.of_release(what, delta=1e-5)
     assert gaussian.of_release(what, delta=1e-5) == gaussian_epsilon(math.sqrt(30), 1e-5)
 
@@ -133,4 +133,4 @@ def test_what_has_no_theorem_is_refused():
         what = release(mechanism("dp_sgd", sampling="random_allocation"))
         pld.of_release(what, delta=1e-5)
     with pytest.raises(ValueError, match="expected steps >= 1, got 0"):
-        allocated(steps=0)
+        allocated(0)

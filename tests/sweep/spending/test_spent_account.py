@@ -7,6 +7,7 @@ import math
 import tempfile
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import dp_accounting as dp
@@ -17,41 +18,27 @@ from hypothesis import strategies as st
 
 from sweep.spending.gate import total_refusal
 from sweep.spending.ledger import FILE, Entry, Ledger
+from tests.accountants import _mechanisms as mechanisms
 from tests.refusals import refused
 from trainables.accountants import Account, RdpFilter, Release, certify
 from trainables.guarantee import account as account_module
 from trainables.guarantee import renyi
-from trainables.guarantee.releases import BestOf, Gaussian, Number, Sampled, Training, Unaccounted
+from trainables.guarantee.releases import BestOf, Gaussian, Number, Sampled, Unaccounted
 
 DELTA = 1e-5
 TEN = Number(law="geometric", mean=10)
 _few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _DELTAS = (1e-3, 1e-5, 1e-8)
-
-
-def shuffled(sigma, epochs=1, unit="record"):
-    return Training(
-        steps=(Gaussian(sigma=sigma, count=epochs),), neighboring_relation="replace_one", unit=unit
-    )
-
-
-def sampled(sigma, rate=0.05, steps=100, **other):
-    whole = Gaussian(sigma=sigma, count=steps)
-    return Training(
-        steps=(Sampled(sigma=sigma, rate=rate, count=steps) if rate < 1 else whole,),
-        neighboring_relation="add_or_remove_one",
-        **other,
-    )
-
-
+shuffled = partial(mechanisms.shuffled, epochs=1)
+sampled = partial(mechanisms.poisson, rate=0.05, steps=100)
 COUPLE = sampled(4.0, rate=0.025, steps=160, unit="couple")
 ENDLESS = Unaccounted(reasons=("a reason",), neighboring_relation="add_or_remove_one")
-_shuffled = st.builds(shuffled, st.sampled_from([3.0, 6.0, 11.0, 40.0]), st.integers(1, 4))
+_shuffled = st.builds(shuffled, st.sampled_from([3.0, 6.0, 11.0, 40.0]), epochs=st.integers(1, 4))
 _sampled = st.builds(
     sampled,
     st.sampled_from([1.0, 2.0, 9.0]),
-    st.sampled_from([0.01, 0.05, 1.0]),
-    st.integers(1, 9),
+    rate=st.sampled_from([0.01, 0.05, 1.0]),
+    steps=st.integers(1, 9),
     beside=st.sampled_from([(), (Gaussian(sigma=30.0),)]),
 )
 _any = st.one_of(_shuffled, _sampled)
