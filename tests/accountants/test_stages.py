@@ -16,32 +16,31 @@ from trainables.config import parse
 from trainables.privacy.from_config import build
 
 
-def config_of(**fields):
-    synthesis = {k: v for k, v in fields.items() if k not in ("epochs", "batch", "z", "engine")}
+def config_of(*, epochs=10, z=1.0, **synthesis):
     return parse(
         {
             "task": "synthesis",
-            "engine": fields.get("engine", "dp_sgd"),
+            "engine": "dp_sgd",
             "data": {"name": "smcalflow"},
             "model": {"name": "causal_lm"},
-            "privacy": {"noise_multiplier": fields.get("z", 1.0), "delta": 8e-6},
-            "training": {
-                "epochs": fields.get("epochs", 10),
-                "expected_batch_size": fields.get("batch", 2_048),
-            },
+            "privacy": {"noise_multiplier": z, "delta": 8e-6},
+            "training": {"epochs": epochs, "expected_batch_size": 2_048},
             "synthesis": synthesis,
         }
     )
 
 
-def two_stages(first, *, epochs=10, z=1.0):
-    config = config_of(method="two_stage", parse_epochs=first, epochs=epochs, z=z)
-    return build(config, num_records=133_584)
+def built(**fields):
+    return build(config_of(**fields), num_records=133_584)
+
+
+def two_stages(first, **fields):
+    return built(method="two_stage", parse_epochs=first, **fields)
 
 
 def test_two_stages_count_the_steps_that_are_taken():
     mechanism = two_stages(2)
-    assert build(config_of(), num_records=133_584).steps == 653
+    assert built().steps == 653
     assert mechanism.steps_until(2) == 131
     assert mechanism.steps == 131 + 522 == 653
     # Each stage rounds up its last step by itself: here that makes one more.
@@ -55,7 +54,7 @@ HISTOGRAM = {"method": "one_and_a_half_stage", "histogram_noise_multiplier": 2.0
 
 
 def test_a_histogram_is_composed_with_the_steps():
-    mechanism = build(config_of(**HISTOGRAM), num_records=133_584)
+    mechanism = built(**HISTOGRAM)
     what = release(mechanism)
     assert what.beside == histogram(2.0)
     assert through_the_ledger(what) == what
@@ -71,7 +70,7 @@ def test_a_histogram_is_composed_with_the_steps():
 
 
 def test_the_histogram_is_charged_once_with_the_first_epoch():
-    mechanism = build(config_of(**HISTOGRAM, epochs=3), num_records=133_584)
+    mechanism = built(**HISTOGRAM, epochs=3)
     first, rest = release(mechanism, last=1), release(mechanism, first=1)
     assert first.beside
     assert not rest.beside
@@ -88,19 +87,17 @@ def test_a_groups_records_may_all_be_in_one_bin(relation, size):
     released stands beside the epochs, so that no calibration scales it."""
     moved = np.linalg.norm([size, size * (relation == "replace_one")])
     sampling = "shuffle" if relation == "replace_one" else "poisson"
-    built = replace(
-        build(config_of(**HISTOGRAM), num_records=133_584),
+    mechanism = replace(
+        built(**HISTOGRAM),
         **{"unit": "group", "max_records_per_group": size, "sampling": sampling},
         neighboring_relation=relation,
     )
-    assert built.effective_histogram_noise_multiplier == pytest.approx(2.0 / moved)
-    assert release(built).beside == histogram(built.effective_histogram_noise_multiplier)
+    assert mechanism.effective_histogram_noise_multiplier == pytest.approx(2.0 / moved)
+    assert release(mechanism).beside == histogram(mechanism.effective_histogram_noise_multiplier)
 
 
 def test_a_couple_of_shuffled_pairs_is_the_unit():
-    pairs = build(
-        config_of(method="two_stage", parse_epochs=2, shuffle_pairs=True), num_records=133_584
-    )
+    pairs = two_stages(2, shuffle_pairs=True)
     assert (pairs.unit, pairs.max_records_per_group) == ("couple", 2)
     assert (pairs.num_records, pairs.expected_batch_size) == (66_792, 1_024)
     assert pairs.steps == two_stages(2).steps
@@ -108,8 +105,7 @@ def test_a_couple_of_shuffled_pairs_is_the_unit():
 
 @pytest.mark.parametrize(("histogram", "is_finite"), [("true", False), ("public", True)])
 def test_frequencies_of_private_records_without_noise_leave_no_epsilon(histogram, is_finite):
-    config = config_of(method="one_and_a_half_stage", histogram=histogram)
-    mechanism = build(config, num_records=133_584)
+    mechanism = built(method="one_and_a_half_stage", histogram=histogram)
     assert math.isfinite(account(mechanism, exact=False).epsilon) == is_finite
     assert not mechanism.histogram_noise_multiplier
 
