@@ -28,8 +28,8 @@ def check_bits(rows, rate):
     assert both.max() <= high, f"two steps share {both.max()}, not {high:g} or fewer"
 
 
-def check_rate(drawn, num_records, rate):
-    """Sizes of draws of `num_records` records, each included with probability `rate`."""
-    total, trials = int(sum(drawn)), len(drawn) * num_records
+def check_rate(rows, rate):
+    """Rows [T, N] of bits that are True with probability `rate`: as many are as chance has it."""
+    total, trials = rows.sum(), rows.size
     low, high = (f(FALSE_ALARM / 2, trials, rate) for f in (binom.ppf, binom.isf))
     assert low <= total <= high, f"{total} of {trials} records drawn, not {low:g} to {high:g}"

@@ -21,9 +21,7 @@ def record_gradient(model, loader, record):
     """float64[D]: d loss / d trained weights, flat, in the order of the parameters."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     loss = losses_of(model, loader, [record]).sum()
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
-    zeros = (torch.zeros_like(p) for p in parameters)
-    parts = (z if g is None else g for g, z in zip(found, zeros, strict=True))
+    parts = torch.autograd.grad(loss, parameters, materialize_grads=True)
     return torch.cat([part.flatten() for part in parts])
 
 

@@ -9,6 +9,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.lines import write_lines
 from tests.tasks._pairs import tiny, write_pairs
 from tests.whole_trial.independence import check_bits, check_rate, check_vectors
 from trainables.config import parse
@@ -31,7 +32,7 @@ def place(tmp_path_factory):
         {"tokens": [f"w{n}" for n in rng.integers(40, size=3)], "tags": ["O"] * 3, "intent": "go"}
         for _ in range(2 * NUM_RECORDS)
     ]
-    (folder / "utterances.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(folder / "utterances.jsonl", rows)
     schema = {"intents": ["go", "stop"], "slots": ["place"], "source": "written by hand"}
     (folder / "schema.json").write_text(json.dumps(schema))
     return folder
@@ -124,7 +125,7 @@ def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(p
         found = inclusions(prepare(place, "dp_sgd", delta=delta))
         assert len(found) == EPOCHS * NUM_RECORDS / BATCH
         check_bits(found, BATCH / NUM_RECORDS)
-        check_rate(found.sum(1).tolist(), found.shape[1], BATCH / NUM_RECORDS)
+        check_rate(found, BATCH / NUM_RECORDS)
 
 
 def test_batches_that_every_epoch_draws_again_are_noticed(place, monkeypatch):
@@ -138,7 +139,7 @@ def test_batches_that_every_epoch_draws_again_are_noticed(place, monkeypatch):
 def test_another_rate_than_the_declared_one_is_noticed(place, wrong):
     found = inclusions(prepare(place, "dp_sgd"))
     with pytest.raises(AssertionError, match="records drawn"):
-        check_rate(found.sum(1).tolist(), found.shape[1], wrong * BATCH / NUM_RECORDS)
+        check_rate(found, wrong * BATCH / NUM_RECORDS)
 
 
 def kept_bits(setup):

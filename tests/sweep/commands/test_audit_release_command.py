@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from tests.lines import write_lines
+
 
 @pytest.fixture
 def audit(tmp_path):
@@ -9,9 +11,8 @@ def audit(tmp_path):
 
     def words(**texts):
         for name, each in texts.items():
-            lines = [json.dumps({"utterance": text}) + "\n" for text in each]
-            (tmp_path / name).write_text("".join(lines))
-            yield from (f"--{name.replace('_', '-')}", tmp_path / name)
+            file = write_lines(tmp_path / name, [{"utterance": text} for text in each])
+            yield from (f"--{name.replace('_', '-')}", file)
 
     return lambda **texts: ["audit-release", *words(**texts)]
 

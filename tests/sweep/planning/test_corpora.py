@@ -21,8 +21,7 @@ def corpus(folder, **changes):
         }
         for n, part in enumerate(PARTS)
     ]
-    lines = [json.dumps(row) + "\n" for row in [*rows, rows[7]]]
-    (folder / "mine.jsonl").write_text("".join(lines))
+    write_lines(folder / "mine.jsonl", [*rows, rows[7]])
     schema = {"intents": ["never", "text", "call"], "slots": ["contact", "time"]}
     (folder / "schema.json").write_text(json.dumps(schema))
     return {
