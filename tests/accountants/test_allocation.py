@@ -91,8 +91,9 @@ def test_never_above_the_published_bounds(sigma, steps):
         assert (np.diff(found) >= -1e-7).all()
 
 
-def delta_by_sampling(release_, epsilon, *, added, draws, seed):
+def delta_by_sampling(release_, epsilon, *, added, seed):
     """delta(epsilon) as a mean over drawn privacy losses, and its standard error."""
+    draws = 200_000
     rng, loss = np.random.default_rng(seed), np.zeros(draws)
     for step in release_.steps:
         sigma, steps = step.sigma, step.steps
@@ -113,10 +114,10 @@ def test_the_figure_covers_the_privacy_loss_itself(phases, added):
     what = training(*(Allocated(sigma=s, count=count, steps=20) for s, count in phases))
     delta = 2e-3
     epsilon = rdp.of_release(what, delta=delta)
-    mean, error = delta_by_sampling(what, epsilon, added=added, draws=200_000, seed=1)
+    mean, error = delta_by_sampling(what, epsilon, added=added, seed=1)
     assert mean - 6 * error <= delta
     if not added:  # the costlier direction
-        low, error = delta_by_sampling(what, 0.6 * epsilon, added=added, draws=200_000, seed=2)
+        low, error = delta_by_sampling(what, 0.6 * epsilon, added=added, seed=2)
         assert low - 6 * error > delta
 
 

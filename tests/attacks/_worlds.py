@@ -91,6 +91,6 @@ def every_figure(target, knowledge=NOTHING, *, sampling="shuffle", unit="record"
     return panel(target, scores, delta=1e-5, **how)
 
 
-def of_sweep(trials, *, sampling="shuffle"):
-    how = {"delta": 1e-5, "sampling": sampling, "num_trials": len(trials)}
+def of_sweep(trials):
+    how = {"delta": 1e-5, "sampling": "shuffle", "num_trials": len(trials)}
     return [panel(*each, **how) for each in zip(trials, sweep_scores(trials), strict=True)]

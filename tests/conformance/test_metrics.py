@@ -13,14 +13,14 @@ METRICS = [  # entries that are functions of `Counts`
 ]
 
 
-def _frames(seed, n=60):
+def _frames(seed):
     rng = np.random.default_rng(seed)
     return [
         Frame(
             str(rng.integers(3)),
             tuple((str(rng.integers(3)), i, i + 1) for i in range(rng.integers(4))),
         )
-        for _ in range(n)
+        for _ in range(60)
     ]
 
 

@@ -54,11 +54,11 @@ class Browser:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def wait_for(self, script, *, seconds=60.0):
+    def wait_for(self, script):
         """The first true value of an expression."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + 60
         while not (found := self.run(f"return ({script})")):
-            assert time.monotonic() < deadline, f"waited {seconds} s for: {script}"
+            assert time.monotonic() < deadline, f"waited 60 s for: {script}"
             time.sleep(0.2)
         return found
 

@@ -30,7 +30,7 @@ def lines(path, *rows):
     return write_lines(path, rows)
 
 
-def dialogues(path, *turns, name="valid.jsonl"):
+def dialogues(path, *turns):
     line = json.dumps(
         {
             "dialogue_id": "d",
@@ -46,7 +46,7 @@ def dialogues(path, *turns, name="valid.jsonl"):
         }
     )
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(name, line + "\n")
+        archive.writestr("valid.jsonl", line + "\n")
     return path
 
 

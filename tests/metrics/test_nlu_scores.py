@@ -60,13 +60,13 @@ EXPECTED = {
 }
 
 
-def _score(names, *, align="name", match="value"):
+def _score(names, *, align="name"):
     references, hypotheses = zip(*(V[name] for name in names), strict=True)
     return score(
         [frame for frame, _ in references],
         [frame for frame, _ in hypotheses],
         align=align,
-        match=match,
+        match="value",
         tokens=[tokens for _, tokens in references],
         hypothesis_tokens=[tokens for _, tokens in hypotheses],
         bootstrap_samples=50,

@@ -150,9 +150,9 @@ class _InOrder:
         return np.arange(ids) if isinstance(ids, int) else np.array(ids)
 
 
-def pair_rows(number=60):
+def pair_rows():
     """Training pairs; with `_InOrder` the first quarter is public."""
-    return made_pairs(number)
+    return made_pairs(60)
 
 
 def pair_neighbours(relation):

@@ -63,11 +63,10 @@ class Stage:
         """The verdicts of a trial until its epoch."""
         return [self.begin(trial), *(self.epoch(done + 1, trial) for done in range(epochs))]
 
-    def keep_checkpoint(self, trial=None):
+    def keep_checkpoint(self):
         """An empty one; its folder."""
-        place = self.folder.trial_folder(trial or self.first)
-        checkpoint.save(place, checkpoint.Checkpoint(tensors={}, state={}))
-        return place / "checkpoint"
+        checkpoint.save(self.place, checkpoint.Checkpoint(tensors={}, state={}))
+        return self.place / "checkpoint"
 
     def record(self):
         return self.folder.record(self.folder.plan().trials[1], running=False)

@@ -34,10 +34,10 @@ PLAN = Plan(name="toy", trials=(TRIAL, REFUSED))
 ANEW = EpochReport(epochs_done=0, seconds=0.0, metrics={})
 
 
-def new_sweep(home, plan=PLAN, **fields):
+def new_sweep(home):
     """A sweep in which nothing has run."""
-    space = spaces.parse({"name": "toy", "base": {"training": {"epochs": 3}}, **fields})
-    return store.create(home, space, plan, about={"command": ["test"]})
+    space = spaces.parse({"name": "toy", "base": {"training": {"epochs": 3}}})
+    return store.create(home, space, PLAN, about={"command": ["test"]})
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from trainables.errors import InvalidData
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
 
 
-def artifacts(settings, run, folder=None):
+def artifacts(settings, run):
     client = MlflowClient(settings.tracking_uri)
-    return {item.path for item in client.list_artifacts(run.info.run_id, folder)}
+    return {item.path for item in client.list_artifacts(run.info.run_id)}
 
 
 def check(settings, sweep):
