@@ -4,7 +4,7 @@ import pytest
 
 from sweep.runtime import runner
 from tests.sweep.line import Line
-from tests.sweep.sweeps import TOY
+from tests.sweep.sweeps import TOY, settings_in
 from trainables.documents import format_yaml
 
 
@@ -15,6 +15,12 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """A home and a data directory of their own."""
+    return settings_in(tmp_path)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from sweep import serve
 from sweep.cli import run
 from tests.refusals import refused
-from tests.sweep.sweeps import settings_in
 from trainables.errors import TrialFailed
 
 _EXPERIMENT = "/api/2.0/mlflow/experiments/get-by-name"
@@ -41,11 +40,6 @@ def web_server(pages):
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return settings_in(tmp_path)
 
 
 def test_servers_of_this_machine_are_not_asked_through_a_proxy(silent_port, monkeypatch):
