@@ -53,6 +53,7 @@ def trial(model, *, engine="dp_sgd", **synthesis):
     return parse(fields)
 
 
+@pytest.mark.slow  # a model for each field
 @pytest.mark.parametrize("name", SMALL)
 def test_every_model_trains_at_the_least_value_of_each_field(name):
     """A bound of a config is one that the code can do."""

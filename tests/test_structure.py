@@ -8,11 +8,11 @@ import pytest
 from tests.structure import ROOT, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 299_060,
-    "source_lines": 48_370,
+    "source_tokens": 299_280,
+    "source_lines": 48_380,
     "source_files": 400,
-    "test_tokens": 329_180,
-    "test_lines": 40_740,
+    "test_tokens": 329_280,
+    "test_lines": 40_750,
     "docs_words": 17_165,
     "untyped_dicts": 52,
 }

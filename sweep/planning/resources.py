@@ -108,9 +108,7 @@ def this_machine(resources: Resources) -> Machine:
 
 
 def machine_gpus() -> int:
-    """GPUs that torch finds. It is imported only where a GPU's driver is: planning has no other
-    need of it.
-    """
+    """GPUs that torch finds; imported only where a driver is: planning has no other need of it."""
     if "torch" not in sys.modules and not any(map(os.path.exists, _DRIVERS)):
         return 0
     import torch

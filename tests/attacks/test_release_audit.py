@@ -82,6 +82,7 @@ def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
     assert (bounds(3.0) > 1.0).mean() > 0.5
 
 
+@pytest.mark.slow  # 48 audits
 def test_equal_matches_are_ordered_independently_of_the_side():
     """A release with every word of 784 records tells nothing: at p = .05, 6 or more of 40 audits
     with a bound above 0 have a probability of 1.4 %.

@@ -91,6 +91,7 @@ def test_delong_interval_covers_as_stated(area, members, others, least):
     assert least <= misses <= 36
 
 
+@pytest.mark.slow  # 200 draws, each with a bootstrap
 @pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
 def test_interval_of_a_rate_covers_although_its_threshold_is_estimated(shift):
     """200 draws: misses are at most Bin(200, .05), above 22 with probability < 0.0003.

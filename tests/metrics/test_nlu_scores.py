@@ -265,6 +265,7 @@ def test_one_utterance_worse_than_the_others_does_not_widen_an_interval():
     assert 1 <= scores["ser_low"] <= scores["ser"] == 1.001 <= scores["ser_high"] < 1.005
 
 
+@pytest.mark.slow  # 60 draws, each with a bootstrap
 @pytest.mark.parametrize(("n", "share"), [(100, 0.01), (300, 0.02), (1_000, 0.001)])
 def test_intervals_cover_where_few_utterances_are_wrong_or_right(n, share):
     """In 60 draws 95 % would miss 7 or more with probability 0.03; percentiles alone cover 60 to 90

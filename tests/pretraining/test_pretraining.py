@@ -63,6 +63,7 @@ def test_it_learns_and_reports_how_far_it_is(start, tmp_path):
         assert not np.isin(each.held_out, each.train).any()
 
 
+@pytest.mark.slow  # two encoders
 def test_a_resumed_one_gives_the_same_encoder(start, tmp_path, monkeypatch):
     whole, _ = train(tmp_path / "whole", start)
     monkeypatch.setattr(loop, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
@@ -104,6 +105,7 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(bits, start, tm
         require_usable(part, data_config(name="health"))
 
 
+@pytest.mark.slow  # three encoders
 def test_an_encoder_started_from_another_lists_its_corpora(start, tmp_path):
     """Also from those of the first of three; each folder stands alone."""
     learnt, place = [], start

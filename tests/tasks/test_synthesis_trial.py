@@ -68,6 +68,7 @@ def test_each_method_trains_draws_and_is_measured(place, name, tmp_path):
     assert getattr(result.privacy.step_audit, "verdict", None) == ("pass" if private else None)
 
 
+@pytest.mark.slow  # two trials
 def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path):
     """For the curator alone: the share is that of private records, without noise."""
     rates = []
@@ -93,6 +94,7 @@ def test_a_histogram_that_noise_drowned_fails_before_training(tmp_path, monkeypa
     assert not (tmp_path / "trial" / "histogram.json").exists()
 
 
+@pytest.mark.slow  # two parsers
 def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path):
     changes = {
         "engine": "sgd",

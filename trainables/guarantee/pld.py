@@ -9,10 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting.pld.pld_pmf import (
-    DensePLDPmf,
-    create_pmf_pessimistic_connect_dots_fixed_gap,
-)
+from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 from scipy import fft
@@ -109,14 +106,12 @@ def distribution(steps: tuple[Step, ...], grid: float, replace_one: bool) -> Any
 
 
 def _self_composed(step: Any, count: int) -> Any:
-    """`count` times the same step: the library's composition, which takes most of its time to find
-    between which ends all but `_TAILS` of the mass is (Chernoff, at its orders).
-    """
+    """`count` times the same step, as the library has it, whose 40 scans for the ends cost most."""
     found = []
     for pmf in dict.fromkeys((step._pmf_remove, step._pmf_add)):
         dense = pmf.to_dense_pmf()
         masses, size, ends = dense._probs, dense.size, []
-        for sign in (-1, 1):
+        for sign in (-1, 1):  # Chernoff's bounds on both ends, at the library's orders
             tilt, tilted, least = np.exp(sign / size * np.arange(size)), masses, math.inf
             for order in range(1, 21):
                 tilted = tilted * tilt
@@ -128,7 +123,7 @@ def _self_composed(step: Any, count: int) -> Any:
         sums = np.roll(fft.irfft(fft.rfft(masses, length) ** count, length), -low)
         infinite = _TAILS - math.expm1(count * math.log1p(-dense._infinity_mass))
         start, sums = count * dense._lower_loss + low, sums[: high - low + 1]
-        found.append(DensePLDPmf(dense._discretization, start, sums, infinite, True))
+        found.append(pld_pmf.DensePLDPmf(dense._discretization, start, sums, infinite, True))
     return PrivacyLossDistribution(*found)
 
 
@@ -143,7 +138,9 @@ def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
         least, most = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
         points = np.arange(least, most + 1) * grid
         found.append(
-            create_pmf_pessimistic_connect_dots_fixed_gap(grid, least, most, _deltas(loss, points))
+            pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+                grid, least, most, _deltas(loss, points)
+            )
         )
     return PrivacyLossDistribution(*found)
 

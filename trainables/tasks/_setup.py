@@ -52,9 +52,7 @@ class Setup:
 
     @cached_property
     def encoder_files(self) -> dict[str, str]:
-        """The digest of the files of an encoder or of word vectors, for the checkpoint and the
-        saved model.
-        """
+        """The digest of an encoder's or word vectors' files, for checkpoint and saved model."""
         return {ENCODER: files_digest(self.config.model.model_dump(mode="json"))}
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:

@@ -166,6 +166,7 @@ def test_the_table_has_intervals_bounds_and_claims(quiet):
     assert None not in claims[1:]
 
 
+@pytest.mark.slow  # a sweep of its own, with its attacks
 def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
     """The same DP trial with its noise taken out makes the same claim; its records deny it."""
     private = importlib.import_module("trainables.engines._private")
