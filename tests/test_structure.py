@@ -11,8 +11,8 @@ LIMITS = {
     "source_tokens": 299_280,
     "source_lines": 48_380,
     "source_files": 400,
-    "test_tokens": 329_280,
-    "test_lines": 40_750,
+    "test_tokens": 329_390,
+    "test_lines": 40_770,
     "docs_words": 17_165,
     "untyped_dicts": 52,
 }

@@ -2,7 +2,10 @@
 
 import fcntl
 import math
+import multiprocessing
+import os
 import shutil
+import signal
 import stat
 import threading
 from collections import Counter
@@ -236,13 +239,25 @@ def test_every_status_is_pending_over_or_refused_and_nothing_twice():
         assert each.has_begun == (each.is_over or each.value in ("running", "interrupted"))
 
 
-def test_the_lock_is_exclusive(files, monkeypatch):
-    """It falls with its process: see `tests/system/test_locks.py`."""
+def _hold(path, ready):
+    with SweepFolder(path).hold_lock():
+        ready.send("locked")
+        signal.pause()
+
+
+def test_the_lock_is_exclusive_and_falls_with_its_process(files, monkeypatch):
     assert not files.is_running
-    with SweepFolder(files.path).hold_lock():
-        assert files.is_running
-        with refused(r"toy is running: `sweep stop toy`"), files.hold_lock():
-            pass
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=_hold, args=(files.path, theirs))
+    process.start()
+    assert mine.recv() == "locked"
+    assert files.is_running
+    with refused(r"toy is running: `sweep stop toy`"), files.hold_lock():
+        pass
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
     assert not files.is_running
     with files.hold_lock(), monkeypatch.context() as patch:
         patch.setattr(store.locks, "is_held", None)  # which would try for a tenth of a second
@@ -250,6 +265,9 @@ def test_the_lock_is_exclusive(files, monkeypatch):
     assert not files.is_running
     files.delete()
     assert store.names(files.path.parent) == []
+    for end in (mine, theirs):
+        end.close()
+    process.close()
 
 
 def test_checking_the_lock_does_not_block_a_sweep(files, monkeypatch):
