@@ -93,6 +93,8 @@ def start(
     if selected is not None:
         facts["selection"] = selected.to_dict()
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
+    if interrupts.is_stopping():  # whose exception a library has swallowed
+        raise Interrupted("interrupted before it began")
     folder = store.create(settings.home, space, plan, about=facts)
     try:
         return _execute(folder, prepared, settings, executed, watch)

@@ -50,7 +50,7 @@ class OwnRay:
     def scrape(self):
         """Ask until the end of the block."""
         [node] = importlib.import_module("ray").nodes()
-        while not self.over.wait(0.3):
+        while not self.over.wait(1.0):
             with suppress(OSError):
                 address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
                 with urllib.request.urlopen(address, timeout=10) as answer:

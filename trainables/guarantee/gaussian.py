@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-import numpy as np
-from scipy.special import ndtri
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtri
 
 from trainables.guarantee.releases import Gaussian, Sampled, Step
 
@@ -23,17 +23,21 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     For mu above 10^4 the upper bound mu^2 / 2 + mu * Phi^-1(1 - delta), which drops a negligible
     term: delta(epsilon) <= Phi(mu / 2 - epsilon / mu).
     """
-    from dp_accounting import get_epsilon_gaussian
-
     if math.erf(mu / math.sqrt(8)) <= delta * (1 - 1e-12):  # delta(0), less a rounding error
         return 0.0
     if math.isinf(mu):
         return math.inf
+    most = mu * mu / 2 - mu * float(ndtri(delta))
     if mu > _LARGE_MU:
-        return mu * mu / 2 - mu * float(ndtri(delta))
-    # Where mu is tiny the library takes the logarithm of a difference that is 0.
-    with np.errstate(divide="ignore"):
-        return float(get_epsilon_gaussian(1 / mu, delta))
+        return most
+
+    def excess(epsilon: float) -> float:
+        """log delta(epsilon) - log delta."""
+        upper, lower = log_ndtr([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu]).tolist()
+        share = -math.expm1(min(epsilon + lower - upper, -5e-324))
+        return float(upper + math.log(share) - math.log(delta))
+
+    return float(brentq(excess, 0.0, most, xtol=1e-12))
 
 
 def mu_of(steps: Sequence[Step]) -> float:

@@ -4,7 +4,6 @@ upwards. How fine the grid is costs tightness alone.
 """
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-from scipy import fft
+from scipy import fft, signal
 
 from trainables.guarantee.gaussian import is_exact, known_coins
 from trainables.guarantee.releases import Allocated, Sampled, Step, quieter
@@ -52,9 +51,7 @@ def epsilon_of(
     grid, left = interval(steps, delta=delta, points=points), delta - rounding(steps)
     if left <= 0:
         return math.inf
-    return least_finite(
-        lambda factor: distribution(quieter(steps, factor), grid, replace_one), delta=left
-    )
+    return epsilon_at(distribution(steps, grid, replace_one), delta=left)
 
 
 def profile(
@@ -64,28 +61,33 @@ def profile(
     more is composed than for that figure.
     """
     whole = distribution(steps, interval(steps, delta=delta, points=points), False)
-    with np.errstate(over="ignore"):  # one after another: of several the library walks a loop
-        deltas = [whole.get_delta_for_epsilon(epsilon) for epsilon in epsilons]
-    return [
-        (epsilon, min(1.0, float(found) + rounding(steps)))
-        for epsilon, found in zip(epsilons, deltas, strict=True)
-        if math.isfinite(found)
-    ]
+    left = rounding(steps)
+    # One after another: of several the library walks a loop.
+    return [(at, min(1.0, float(whole.get_delta_for_epsilon(at)) + left)) for at in epsilons]
 
 
-def least_finite(distribution_of: Callable[[float], Any], *, delta: float) -> float:
-    """Epsilon of `distribution_of(1.0)`, a privacy loss distribution for noise times a factor.
+def epsilon_at(whole: Any, *, delta: float) -> float:
+    """Epsilon of a privacy loss distribution, as the library's, which adds up in a loop and finds
+    none above 709, the logarithm of the largest number.
 
-    Where epsilon is near 709, the logarithm of the largest number, the library divides by nearly
-    zero and returns infinity. The noise is reduced slightly until epsilon is finite, which gives
-    an upper bound.
+    Of losses l_j and masses p_j, delta(epsilon) = p_infinite + sum over l_j > epsilon of
+    (1 - e^(epsilon - l_j)) p_j (Koskela et al. 2020, equation 4).
     """
-    for percent in range(100, 80, -1):
-        with np.errstate(over="ignore"):
-            value = float(distribution_of(percent / 100).get_epsilon_for_delta(delta))
-        if math.isfinite(value):
-            return value
-    return math.inf
+    worst = 0.0
+    for pmf in dict.fromkeys((whole._pmf_remove, whole._pmf_add)):
+        dense = pmf.to_dense_pmf()
+        gap, masses = dense._discretization, dense._probs[::-1]
+        if dense._infinity_mass > delta:
+            return math.inf
+        # From each loss upwards: of the masses, and of those times e^(this loss - their own).
+        above = dense._infinity_mass + np.cumsum(masses)
+        scaled = signal.lfilter([1.0], [1.0, -math.exp(-gap)], masses)
+        number = np.count_nonzero(above - scaled <= delta)  # of losses from epsilon upwards
+        if above[number - 1] > delta:
+            loss = (dense._lower_loss + dense.size - number) * gap
+            ratio = (above[number - 1] - delta) / scaled[number - 1]
+            worst = max(worst, float(loss + math.log(ratio)))
+    return worst
 
 
 def rounding(steps: tuple[Step, ...]) -> float:

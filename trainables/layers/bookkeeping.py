@@ -91,22 +91,20 @@ def clipped_sum(
     """
     if not max_grad_norm > 0:
         raise InvalidInput(f"expected max_grad_norm > 0, got {max_grad_norm}")
-    parameters = [p for _, p in model.named_parameters() if p.requires_grad]
-    if group_scale.numel() != len(parameters) or not bool((group_scale > 0).all()):
+    views = flat_views(model, out)
+    if group_scale.numel() != len(views) or not bool((group_scale > 0).all()):
         raise InvalidInput(
-            f"expected group_scale to be {len(parameters)} positive numbers,"
-            f" got {group_scale.numel()}"
+            f"expected group_scale to be {len(views)} positive numbers, got {group_scale.numel()}"
         )
     if unit_of_record.numel() and not (
         int(unit_of_record.min()) >= 0 and int(unit_of_record.max()) < num_units
     ):
         raise InvalidInput(f"expected unit_of_record in 0..{num_units - 1}")
-    views = flat_views(parameters, out)
     tape = Tape()
-    _run(model, batch, weight_of_record, tape, parameters)
+    _run(model, batch, weight_of_record, tape, views)
     units = Units(unit_of_record, num_units, device=out.device)
     inverse = (1 / group_scale.double().square()).tolist()
-    weights = dict(zip(parameters, inverse, strict=True))
+    weights = dict(zip(views, inverse, strict=True))
     return add_clipped(tape.entries, units, weights, views, max_grad_norm=max_grad_norm)
 
 
@@ -147,16 +145,16 @@ def gradient(model: LossModel, batch: Any, weight_of_record: Tensor, out: Tensor
 
     Raises: InvalidInput as `clipped_sum` does.
     """
-    parameters = [p for _, p in model.named_parameters() if p.requires_grad]
-    views = flat_views(parameters, out)
-    _run(model, batch, weight_of_record, Tape(views), parameters)
+    views = flat_views(model, out)
+    _run(model, batch, weight_of_record, Tape(views), views)
 
 
-def flat_views(parameters: list[nn.Parameter], out: Tensor) -> Views:
-    """Each parameter's place in the flat `out`, in order.
+def flat_views(model: LossModel, out: Tensor) -> Views:
+    """Each trained parameter's place in the flat `out`, in order.
 
     Raises: InvalidInput where `out` is not a contiguous vector of their total size.
     """
+    parameters = [p for _, p in model.named_parameters() if p.requires_grad]
     total = sum(p.numel() for p in parameters)
     if out.shape != (total,) or not out.is_contiguous():
         raise InvalidInput(f"expected out to be a flat vector of {total}, got {tuple(out.shape)}")
@@ -164,9 +162,7 @@ def flat_views(parameters: list[nn.Parameter], out: Tensor) -> Views:
     return {p: piece.view_as(p) for p, piece in zip(parameters, pieces, strict=True)}
 
 
-def _run(
-    model: LossModel, batch: Any, weights: Tensor, tape: Tape, parameters: list[nn.Parameter]
-) -> None:
+def _run(model: LossModel, batch: Any, weights: Tensor, tape: Tape, parameters: Views) -> None:
     """One forward and backward pass under `tape`."""
     unknown = unsupported_modules(model)
     if unknown:
@@ -181,7 +177,7 @@ def _run(
 
 
 @contextmanager
-def _no_gradients_of_their_own(model: LossModel, parameters: list[nn.Parameter]) -> Iterator[None]:
+def _no_gradients_of_their_own(model: LossModel, parameters: Views) -> Iterator[None]:
     """Refuse a parameter that also reached the loss past its layer: autograd would fill `.grad`."""
     before = [p.grad for p in parameters]
     for parameter in parameters:

@@ -32,7 +32,6 @@ from trainables.layers.tape import (
     gradients,
     is_plain,
     row_factors,
-    trainable,
 )
 from trainables.layers.units import Units
 
@@ -69,11 +68,6 @@ class CharCnnEntry(OfRows):
     word: Tensor
     g: Tensor
     rows: Rows
-
-    @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """Character vectors, filters, bias."""
-        return trainable(self.layer.embedding, self.layer.filters, self.layer.bias)
 
     def _gradients(self, q: Tensor) -> dict[nn.Parameter, Tensor]:
         """`q` [m, C, F * k] -> gradients [m, ...] by embedding and filters."""

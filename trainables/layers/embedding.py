@@ -24,11 +24,6 @@ class EmbeddingEntry(OfRows):
     g: Tensor
     rows: Rows
 
-    @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The table."""
-        return (self.weight,)
-
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Sum the rows of equal (unit, id) first; then plain squares: no n x n Gram is needed."""
         squares, size = self._sums(units)

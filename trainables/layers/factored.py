@@ -28,7 +28,6 @@ from trainables.layers.tape import (
     current,
     row_factors,
     scaled_pair,
-    trainable,
 )
 from trainables.layers.units import Units
 
@@ -51,11 +50,6 @@ class FactoredEntry(OfRows):
 
     def __post_init__(self) -> None:
         self._taught = torch.linalg.vector_norm(self.g, dim=1).nonzero().flatten()  # and NaN
-
-    @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The shared rows U, where they are trained."""
-        return trainable(self.layer.weight)
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """|S^T sum g x^T|^2, as that of a `Linear` whose output gradients are the rows of g S."""

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms, sums_of
-from trainables.layers.tape import OfRows, Tape, Views, apply, current, trainable
+from trainables.layers.tape import OfRows, Tape, Views, apply, current
 from trainables.layers.units import Units
 
 
@@ -27,11 +27,6 @@ class LayerNormEntry(OfRows):
     g: Tensor
     rows: Rows
     _sums: tuple[Units, dict[nn.Parameter, Tensor]] | None = None
-
-    @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """Weight and bias, those that are trained."""
-        return trainable(self.weight, self.bias)
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Vectors: the per-unit gradients themselves, [U, D], are small.
@@ -107,6 +102,6 @@ class LayerNorm(nn.LayerNorm):
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
-        if tape is None or not trainable(self.weight, self.bias):
+        if tape is None or not (self.weight.requires_grad or self.bias.requires_grad):
             return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
         return apply(_TapedLayerNorm, x, self.weight, self.bias, self.eps, tape, rows)

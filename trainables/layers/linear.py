@@ -22,7 +22,6 @@ from trainables.layers.tape import (
     current,
     row_factors,
     scaled_pair,
-    trainable,
 )
 from trainables.layers.units import Units
 
@@ -36,11 +35,6 @@ class LinearEntry(OfRows):
     x: Tensor
     g: Tensor
     rows: Rows
-
-    @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """Weight and bias, those that are trained."""
-        return trainable(self.weight, self.bias)
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """|sum g x^T|^2 = sum over row pairs of (x.x')(g.g'); the bias adds 1 to x.x'."""

@@ -155,6 +155,13 @@ class OfRows:
     rows: Rows
     KNOWN: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Those that are trained, of the fields and of a field's layer."""
+        values = vars(self).values()
+        own = [p for v in values for p in (v.parameters() if isinstance(v, nn.Module) else [v])]
+        return tuple(p for p in own if isinstance(p, nn.Parameter) and p.requires_grad)
+
     def without(self, units: Units, dropped: Tensor) -> Self:
         """Rows of the dropped units set to 0."""
         values = {n: values for n, values in vars(self).items() if n in ("x", "g")}
@@ -171,8 +178,3 @@ def gradients(entry: Entry, tape: Tape | None) -> dict[nn.Parameter, Tensor]:
     views = {p: torch.zeros_like(p) for p in entry.parameters}
     entry.add_gradient(None, None, views)
     return views
-
-
-def trainable(*parameters: nn.Parameter | None) -> tuple[nn.Parameter, ...]:
-    """The parameters that exist and are trained."""
-    return tuple(p for p in parameters if p is not None and p.requires_grad)

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import sweep
+from sweep import interrupts
 from sweep.planning.prepare import prepare_space
 from sweep.results import select
 from sweep.results.export import export_trial
@@ -313,6 +315,14 @@ def test_a_request_to_stop_ends_the_run(place):
     with pytest.raises(Interrupted):
         runner.start(prepared, settings, function=TOY, watch=watch)
     assert statuses(store.open_sweep(settings.home, "toy"))[0] == "interrupted"
+
+
+def test_no_sweep_begins_after_an_interrupt_that_a_library_swallowed(place, monkeypatch):
+    """The line has said to run the same command again."""
+    monkeypatch.setattr(interrupts.now, "number", signal.SIGTERM)
+    with pytest.raises(Interrupted):
+        run_toy(place)
+    assert store.names(settings_in(place).home) == []
 
 
 @pytest.fixture

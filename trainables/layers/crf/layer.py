@@ -29,7 +29,6 @@ from trainables.layers.tape import (
     gradients,
     is_plain,
     row_factors,
-    trainable,
 )
 from trainables.layers.units import UnitRows, Units
 
@@ -56,7 +55,7 @@ class CrfEntry:
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """Transitions, start and end scores."""
-        return trainable(self.crf.transitions, self.crf.start_transitions, self.crf.end_transitions)
+        return tuple(p for p in self.crf.parameters() if p.requires_grad)
 
     def _ends(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """The gradients of start and end scores that are trained."""
