@@ -105,10 +105,12 @@ def test_epsilons_above_the_largest_exponent(mu):
     assert exact <= found < exact * 1.001
 
 
-def test_no_epsilon_is_below_0_and_none_covers_an_infinite_loss():
+def test_an_epsilon_holds_both_ways_is_not_below_0_and_covers_no_infinite_loss():
     what = steps((1.0, 600, 0.02))
     whole = pld.distribution(what, pld.interval(what, delta=1e-5, points=pld.COARSE), False)
-    assert pld.epsilon_at(whole, delta=0.9) == 0 < pld.epsilon_at(whole, delta=0.1)
+    assert pld.epsilon_at(whole, delta=1.0) == 0 < pld.epsilon_at(whole, delta=0.1)
+    turned = type(whole)(whole._pmf_add, whole._pmf_remove)
+    assert pld.epsilon_at(turned, delta=0.1) == pld.epsilon_at(whole, delta=0.1)
     assert pld.epsilon_at(whole, delta=1e-20) == math.inf
 
 
