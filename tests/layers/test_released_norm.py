@@ -292,7 +292,7 @@ def test_the_squares_of_the_trained_parameters_add_up(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
-    """Of several directions or uses the sum of their norms, up to sqrt(3) times the whole;
+    """Of two directions or uses the sum of their norms, which may be up to sqrt(2) times the whole;
     where rows share weights, more."""
     lengths, units = torch.tensor([1, 1, 1]), Units(torch.arange(3), 3)
     torch.manual_seed(0)  # of the layers' own weights
@@ -302,7 +302,7 @@ def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
     sizes = sum(entry.size(units, weights).total.square() for entry in made)
     norms = sum(entry.squared_norms(units, weights) for entry in made)
     ratio = (sizes / norms).sqrt()
-    most = {"lstm": 2**0.5, "crf": 1.7, "crf_in_logs": 1.7, "tied_table": 2**0.5, "char_cnn": 2.0}
+    most = {"lstm": 2**0.5, "crf": 1.2, "crf_in_logs": 1.2, "tied_table": 2**0.5, "char_cnn": 2.0}
     shared = ("factored_entries", "used_twice", "norm_used_twice")
     assert float(ratio.min()) >= 1 - 1e-5
     assert float(ratio.max()) <= most.get(kind, 9.0 if kind in shared else 1.0)

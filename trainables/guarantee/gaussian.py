@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, ndtri
 
 from trainables.guarantee.releases import Gaussian, Sampled, Step
 
-# Above it the library's difference of two exponents of size epsilon ~ mu^2 / 2 loses its last
+# Above it the difference of two exponents of size epsilon ~ mu^2 / 2 loses its last
 # digits, and the bound below is exact to a part in 10^7.
 _LARGE_MU = 1e4
 
@@ -33,9 +33,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
     def excess(epsilon: float) -> float:
         """log delta(epsilon) - log delta."""
-        upper, lower = log_ndtr([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu]).tolist()
+        upper, lower = map(float, log_ndtr([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu]))
         share = -math.expm1(min(epsilon + lower - upper, -5e-324))
-        return float(upper + math.log(share) - math.log(delta))
+        return upper + math.log(share) - math.log(delta)
 
     return float(brentq(excess, 0.0, most, xtol=1e-12))
 

@@ -61,9 +61,9 @@ def profile(
     more is composed than for that figure.
     """
     whole = distribution(steps, interval(steps, delta=delta, points=points), False)
-    left = rounding(steps)
+    lost = rounding(steps)
     # One after another: of several the library walks a loop.
-    return [(at, min(1.0, float(whole.get_delta_for_epsilon(at)) + left)) for at in epsilons]
+    return [(at, min(1.0, float(whole.get_delta_for_epsilon(at)) + lost)) for at in epsilons]
 
 
 def epsilon_at(whole: Any, *, delta: float) -> float:
@@ -71,10 +71,10 @@ def epsilon_at(whole: Any, *, delta: float) -> float:
     none above 709, the logarithm of the largest number.
 
     Of losses l_j and masses p_j, delta(epsilon) = p_infinite + sum over l_j > epsilon of
-    (1 - e^(epsilon - l_j)) p_j (Koskela et al. 2020, equation 4).
+    (1 - e^(epsilon - l_j)) p_j (Koskela et al. 2020).
     """
     worst = 0.0
-    for pmf in dict.fromkeys((whole._pmf_remove, whole._pmf_add)):
+    for pmf in {whole._pmf_remove, whole._pmf_add}:
         dense = pmf.to_dense_pmf()
         gap, masses = dense._discretization, dense._probs[::-1]
         if dense._infinity_mass > delta:
@@ -82,10 +82,10 @@ def epsilon_at(whole: Any, *, delta: float) -> float:
         # From each loss upwards: of the masses, and of those times e^(this loss - their own).
         above = dense._infinity_mass + np.cumsum(masses)
         scaled = signal.lfilter([1.0], [1.0, -math.exp(-gap)], masses)
-        number = np.count_nonzero(above - scaled <= delta)  # of losses from epsilon upwards
-        if above[number - 1] > delta:
-            loss = (dense._lower_loss + dense.size - number) * gap
-            ratio = (above[number - 1] - delta) / scaled[number - 1]
+        at = np.count_nonzero(above - scaled <= delta) - 1  # the least loss from epsilon upwards
+        if above[at] > delta:
+            loss = (dense._lower_loss + dense.size - 1 - at) * gap
+            ratio = (above[at] - delta) / scaled[at]
             worst = max(worst, float(loss + math.log(ratio)))
     return worst
 

@@ -158,8 +158,11 @@ class OfRows:
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """Those that are trained, of the fields and of a field's layer."""
-        values = vars(self).values()
-        own = [p for v in values for p in (v.parameters() if isinstance(v, nn.Module) else [v])]
+        own = [
+            p
+            for value in vars(self).values()
+            for p in (value.parameters() if isinstance(value, nn.Module) else [value])
+        ]
         return tuple(p for p in own if isinstance(p, nn.Parameter) and p.requires_grad)
 
     def without(self, units: Units, dropped: Tensor) -> Self:

@@ -55,7 +55,9 @@ class CrfEntry:
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """Transitions, start and end scores."""
-        return tuple(p for p in self.crf.parameters() if p.requires_grad)
+        crf = self.crf
+        own = crf.transitions, crf.start_transitions, crf.end_transitions
+        return tuple(p for p in own if p.requires_grad)
 
     def _ends(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """The gradients of start and end scores that are trained."""
