@@ -216,14 +216,15 @@ def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job
             for seed in range(seeds)
             for method in ("sgd", "sgd_clipped")
         ]
-        decays = [decay for decay in DECAYS if (decay, noise) != ("none", "equal")]
-        points = {d: candidates(Job(corpus, model, d, noise), cells) for d in decays}
-        jobs += [(each, []) for decay in decays for each in points[decay]]
+        # Decays at equal epsilon are compared with none at the noise that its own cell implies.
+        noises = {d: "implied" if (d, noise) == ("none", "equal") else noise for d in DECAYS}
+        points = {d: candidates(Job(corpus, model, d, noises[d]), cells) for d in DECAYS}
+        jobs += [(each, []) for decay in DECAYS for each in points[decay]]
         jobs.insert(2, (Job(corpus, model, "shadow"), []))
         jobs += [
-            (Job(corpus, model, decay, noise, seed=seed), points[decay])
+            (Job(corpus, model, decay, noises[decay], seed=seed), points[decay])
             for seed in range(1, seeds)
-            for decay in decays
+            for decay in DECAYS
         ]
         for job, among in jobs:
             if job not in seen:
