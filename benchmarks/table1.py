@@ -143,10 +143,13 @@ def read_cells(path: Path) -> pd.DataFrame:
     return cells.astype(float)
 
 
-def resize(*, epochs: int | None, utterances: int | None) -> None:
-    """Train each trial for at most so many epochs, on made corpora of so many utterances."""
+def resize(*, epochs: int | None, utterances: int | None, keep: str) -> None:
+    """Train each trial for so many epochs, on made corpora of so many utterances, and keep the best
+    epoch or the last.
+    """
+    TABLE["base"]["training"]["keep"] = keep
     for name, own in TABLE["corpora"].items():
-        own["epochs"] = {model: min(n, epochs or n) for model, n in own["epochs"].items()}
+        own["epochs"] = {model: epochs or n for model, n in own["epochs"].items()}
         if utterances is not None and name not in public_corpora():
             own["data"]["num_utterances"] = utterances
 
@@ -567,7 +570,8 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", choices=models, default=models)
     parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
     parser.add_argument("--seeds", type=int)
-    parser.add_argument("--epochs", type=int, help="at most, of every trial")
+    parser.add_argument("--epochs", type=int, help="of every trial")
+    parser.add_argument("--keep", choices=("best", "last"), default="best", help="epoch of a trial")
     parser.add_argument("--utterances", type=int, help="of each made corpus, in place of 100,000")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
@@ -575,7 +579,7 @@ def main() -> None:
     parser.add_argument("--vectors", help="a file in place of GloVe")
     parser.add_argument("--encoder", help="a folder in place of MiniLM")
     options = parser.parse_args()
-    resize(epochs=options.epochs, utterances=options.utterances)
+    resize(epochs=options.epochs, utterances=options.utterances, keep=options.keep)
     try:
         cells = read_cells(options.cells)
         if options.plan:

@@ -56,12 +56,7 @@ def trial(
     setup = _setup.prepare(config, comm=comm, **places)
     epochs, seed = config.training.epochs, config.training.seed
     trained = train(
-        setup,
-        epochs=epochs,
-        seed=seed,
-        folder=None,
-        comm=comm,
-        report=lambda _: time.time() < deadline,
+        setup, config.training, folder=None, comm=comm, report=lambda _: time.time() < deadline
     )
     if trained.epochs_done < epochs:
         return None

@@ -18,6 +18,7 @@ from trainables.data.schema import to_json
 from trainables.errors import InvalidInput, SweepError, one_line
 from trainables.models._hub_lm import load_lm, save_lm
 from trainables.models.causal_lm import config_of
+from trainables.sections import TrainingConfig
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_setup as synthesis_setup
 from trainables.tasks import nlu
@@ -107,7 +108,9 @@ def _frames(fields: dict[str, Any], schema: LabelSchema, folder: Path) -> None:
     setup = prepare(config, comm=Alone(), data_dir=folder, cache_dir=cache)
     if config.trains:
         for _ in ("train and save", "load"):
-            train(setup, epochs=1, seed=0, folder=folder, comm=Alone(), report=lambda _: True)
+            train(
+                setup, TrainingConfig(epochs=1), folder=folder, comm=Alone(), report=lambda _: True
+            )
     nlu.save_model(setup, folder / "model")
     found = saved.load(folder, factory=getattr(config.model, "factory", None))
     found.read([saved.unlabelled(_WORDS)])
@@ -132,6 +135,6 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
         config, comm=Alone(), folder=folder, data_dir=folder, cache_dir=folder / "cache"
     )
     for _ in ("train and save", "load"):
-        train(setup, epochs=2, seed=0, folder=folder, comm=Alone(), report=lambda _: True)
+        train(setup, TrainingConfig(epochs=2), folder=folder, comm=Alone(), report=lambda _: True)
     save_lm(dict(setup.model.items()), setup.source.tokenizer, folder / "model")
     load_lm(folder / "model", setup.method.STAGES, config_of(config.model), config.synthesis)

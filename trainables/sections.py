@@ -201,6 +201,8 @@ class TrainingConfig(WorkersConfig):
     charged; default: a tenth of the steps"""
     epochs: Annotated[Epochs, With(steps=None)] = Field(default_factory=_pieces)
     """number of epochs E, 30 by default; with full batches an epoch is one step"""
+    keep: Annotated[Literal["best", "last"], Field(exclude_if=lambda kept: kept == "best")] = "best"
+    """epoch whose weights the trial keeps: the one of least validation metric, or the last"""
     expected_batch_size: Count = 64
     """expected batch size B over all workers"""
     learning_rate: PositiveFloat | TotalNoise = 1e-3

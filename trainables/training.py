@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 
 from trainables.result import EpochReport
+from trainables.sections import TrainingConfig
 from trainables.seeding import stream_seed
 from trainables.system import checkpoint, memory
 from trainables.system.communication import Communicator
@@ -83,15 +84,15 @@ class Trained:
 
 def train(
     learner: Learner,
+    training: TrainingConfig,
     *,
-    epochs: int,
-    seed: int,
     folder: Path | None,
     comm: Communicator,
     report: Callable[[EpochReport], bool],
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Trained:
-    """Train for `epochs` epochs, or until `report` (called on rank 0) returns False.
+    """Train for the epochs of `training`, or until `report` (called on rank 0) returns False. With
+    `keep` last, the latest epoch of each part counts as its best.
 
     Resumes from the checkpoint in `folder` where there is one, and reports its last epoch once more
     so that permission for the next is checked again. Checkpoints have `facts`; `folder` None: none.
@@ -110,20 +111,21 @@ def train(
         best_epochs = saved.state["best_epochs"]
         go_on = _ask(report, history, seconds, comm)
     before_this = math.fsum(seconds)
-    while go_on and len(history) < epochs:
+    while go_on and len(history) < training.epochs:
         epoch = len(history)
         started = time.perf_counter()
         # Dropout is drawn anew from a named stream each epoch: a resumed epoch repeats its masks.
-        torch.manual_seed(stream_seed(seed, "dropout", epoch, comm.rank))
+        torch.manual_seed(stream_seed(training.seed, "dropout", epoch, comm.rank))
         metrics = learner.engine.run_epoch(epoch)
         seconds.append(time.perf_counter() - started)
         memory.give_back()
         metrics |= learner.validate()
         history.append(metrics)
         name, part = learner.validation_metric(epoch)
-        before = best_epochs.get(part)
-        # Never the weights from before the part's first epoch; of two equal epochs the later.
-        if before is None or _loss(metrics[name]) <= _loss(history[before - 1][name]):
+        # The best so far, or this epoch: never the weights from before the part's first one.
+        rival = history[best_epochs.get(part, 0) - 1][name]
+        # Of two equal epochs the later; a figure that is no number is as large as can be.
+        if training.keep == "last" or metrics[name] <= rival or not rival < math.inf:
             best_epochs[part] = len(history)
             state = learner.model.state_dict()
             best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
@@ -144,16 +146,11 @@ def train(
     return Trained(
         epochs_done=len(history),
         best_epochs=best_epochs,
-        stopped_early=len(history) < epochs,
+        stopped_early=len(history) < training.epochs,
         epoch_seconds=tuple(seconds),
         seconds_before=before_this,
         history=tuple(history),
     )
-
-
-def _loss(figure: float) -> float:
-    """A validation figure to compare; one that is no number is as large as can be."""
-    return math.inf if math.isnan(figure) else figure
 
 
 def _ask(

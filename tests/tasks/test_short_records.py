@@ -40,8 +40,7 @@ def _share_of_short(config, folder):
     setup = prepared(config, folder)
     train(
         setup,
-        epochs=config.training.epochs,
-        seed=0,
+        config.training,
         folder=None,
         comm=Alone(),
         report=lambda epoch: True,

@@ -5,6 +5,7 @@ import math
 import pytest
 from torch import nn
 
+from trainables.sections import TrainingConfig
 from trainables.system import memory
 from trainables.system.communication import Alone
 from trainables.training import train
@@ -46,11 +47,10 @@ class Staged:
         return {stage: float(state[f"{stage}.weight"]) for stage in self.model}
 
 
-def run(learner, *, folder=None, until=99):
+def run(learner, *, folder=None, until=99, **training):
     return train(
         learner,
-        epochs=len(learner.stages),
-        seed=0,
+        TrainingConfig(epochs=len(learner.stages), **training),
         folder=folder,
         comm=Alone(),
         report=lambda epoch: epoch.epochs_done < until,
@@ -66,6 +66,12 @@ WORSE = [
     {"parses": 1.0, "utterances": 5.0},
 ]
 STAGES = ["parses", "parses", "utterances", "utterances", "utterances"]
+
+
+def test_the_last_epoch_of_each_stage_is_kept_where_asked():
+    learner = Staged(STAGES, WORSE)
+    run(learner, keep="last")
+    assert learner.kept() == {"parses": 2, "utterances": 5}
 
 
 @pytest.mark.parametrize("until", [None, 1, 2, 3, 4])
@@ -87,17 +93,17 @@ def test_a_stage_that_no_epoch_trained_stays_as_it_was():
     assert trained.best_epochs == {"parses.": 1}
 
 
-def test_of_equal_epochs_the_later_is_kept():
-    learner = Staged(["all"] * 3, [{"all": 2.0}, {"all": 1.0}, {"all": 1.0}])
-    assert (run(learner).best_epoch, learner.kept()) == (3, {"all": 3})
-
-
 @pytest.mark.parametrize(
     ("losses", "best"),
-    [([math.nan, 2.0, 3.0], 2), ([2.0, math.nan, 3.0], 1), ([math.nan, math.inf, math.nan], 3)],
+    [
+        ([2.0, 1.0, 1.0], 3),
+        ([math.nan, 2.0, 3.0], 2),
+        ([2.0, math.nan, 3.0], 1),
+        ([math.nan, math.inf, math.nan], 3),
+    ],
 )
 @pytest.mark.parametrize("until", [1, 99])
-def test_a_loss_that_is_no_number_is_never_the_smaller_one(losses, best, until, tmp_path):
+def test_of_equal_losses_the_later_is_kept_and_no_number_is_smaller(losses, best, until, tmp_path):
     learner = Staged(["all"] * 3, [{"all": loss} for loss in losses])
     run(learner, folder=tmp_path, until=until)
     assert (run(learner, folder=tmp_path).best_epoch, learner.kept()) == (best, {"all": best})

@@ -126,9 +126,7 @@ def _train(
 ) -> Signals:
     # Its corpus is public, so an encoder may have been trained on it.
     setup = _setup.assemble(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    train(
-        setup, epochs=shadow.training.epochs, seed=0, folder=None, comm=comm, report=lambda _: True
-    )
+    train(setup, shadow.training, folder=None, comm=comm, report=lambda _: True)
     ids = np.concatenate([setup.split.train, setup.split.test])
     salt = b"public corpora share no record"
     keep = disjoint(setup.corpus.record_hashes(salt)[ids], target.record_hashes(salt))

@@ -39,8 +39,7 @@ def run(
     clock.end("prepare")
     trained = train(
         setup,
-        epochs=config.training.epochs,
-        seed=config.training.seed,
+        config.training,
         folder=folder,
         comm=comm,
         report=report,
