@@ -35,6 +35,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,11 +144,12 @@ def read_cells(path: Path) -> pd.DataFrame:
     return cells.astype(float)
 
 
-def resize(*, epochs: int | None, utterances: int | None, keep: str) -> None:
+def resize(*, epochs: int | None, utterances: int | None, keep: str | None) -> None:
     """Train each trial for so many epochs, on made corpora of so many utterances, and keep the best
     epoch or the last.
     """
-    TABLE["base"]["training"]["keep"] = keep
+    if keep is not None:
+        TABLE["base"]["training"]["keep"] = keep
     for name, own in TABLE["corpora"].items():
         own["epochs"] = {model: epochs or n for model, n in own["epochs"].items()}
         if utterances is not None and name not in public_corpora():
@@ -317,8 +319,8 @@ def read_trials(folder: Path) -> dict[Job, dict[str, Any]]:
 
 
 def keep_evidence(options: argparse.Namespace, ended: dict[Job, dict[str, Any]]) -> None:
-    """Write the counts, and the scores of the paper's attack where its shadow has ended, of all
-    trials of a pair into one file. What is there of an earlier start stays.
+    """Write the counts and losses, and the scores of the paper's attack where its shadow has ended,
+    of all trials of a pair into one file. What is there of an earlier start stays.
     """
     from trainables import attacks
     from trainables.attacks.shadow import fit
@@ -340,6 +342,7 @@ def keep_evidence(options: argparse.Namespace, ended: dict[Job, dict[str, Any]])
             signals = attacks.read_signals(counts.with_name(f"{job.name}.npz"))
             rows = signals.is_evaluated
             arrays["member"] = signals.member[rows]
+            arrays[f"{job.name}/losses"] = signals.log_confidence[rows].astype(np.float32)
             if attack is not None:
                 scores = attack(signals.features[rows])
                 arrays[f"{job.name}/scores"] = scores.astype(np.float32)
@@ -385,12 +388,14 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
             row |= {name: ended[jobs[0]].get(name) for name in names}
             sers = [(r["ser"], r["ser_low"], r["ser_high"]) for r in (ended[job] for job in jobs)]
             row |= named("ser", widen(sers))
-            row |= named("mia", widen([of for job in jobs if (of := auc(evidence, job))]))
+            for name, part in (("mia", "scores"), ("loss", "losses")):
+                row |= named(name, widen([of for job in jobs if (of := auc(evidence, job, part))]))
             for against, name in (("sgd", ""), ("sgd_clipped", "_clipped")):
                 if group[0] != against and (against, "") in chosen:
                     other = chosen[against, ""][0]
                     row |= named(f"ser_change{name}", change(evidence, jobs, other, of_counts))
                     row |= named(f"mia_change{name}", change(evidence, jobs, other, of_scores))
+                    row |= named(f"loss_change{name}", change(evidence, jobs, other, of_losses))
             if group[1] == "equal" and ("none", "implied") in chosen:
                 other = chosen["none", "implied"][0]
                 row |= named("ser_over_none", change(evidence, jobs, other, of_counts))
@@ -398,11 +403,11 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def auc(evidence: dict[str, Any], job: Job) -> Interval | None:
-    """The AUC of the paper's attack with the interval of its records."""
+def auc(evidence: dict[str, Any], job: Job, part: str) -> Interval | None:
+    """The AUC of the paper's attack (`scores`) or of `losses`, with the interval of its records."""
     from trainables.metrics import membership
 
-    scores = evidence.get(f"{job.name}/scores")
+    scores = evidence.get(f"{job.name}/{part}")
     if scores is None:
         return None
     found = membership.figures(scores.astype(np.float64), evidence["member"])
@@ -419,19 +424,24 @@ def of_counts(evidence: dict[str, Any], mine: Job, other: Job) -> Interval | Non
     return bounds(found, "delta_ser_percent")
 
 
-def of_scores(evidence: dict[str, Any], mine: Job, other: Job) -> Interval | None:
+def of_scores(
+    evidence: dict[str, Any], mine: Job, other: Job, part: str = "scores"
+) -> Interval | None:
     """The change of the AUC in percent; None where an attack is inverted (members score lower),
     because the ratio is then of no leakage.
     """
     from trainables.metrics import membership
     from trainables.seeding import generator
 
-    names = [f"{job.name}/scores" for job in (mine, other)]
+    names = [f"{job.name}/{part}" for job in (mine, other)]
     if any(name not in evidence for name in names):
         return None
     both = [(evidence[name].astype(np.float64), evidence["member"]) for name in names]
     found = membership.auc_change(*both, rng=generator(0, "bootstrap", "table1"))
     return bounds(found, "delta_mia_percent")
+
+
+of_losses = partial(of_scores, part="losses")
 
 
 def bounds(found: dict[str, float], name: str) -> Interval:
@@ -560,18 +570,23 @@ def decays(rows: pd.DataFrame) -> Iterator[str]:
 
 def main() -> None:
     """Run what has not ended, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    first = argparse.ArgumentParser(add_help=False)
+    first.add_argument("--table", type=Path, help="in place of table1.yaml", metavar="YAML")
+    if table := first.parse_known_args()[0].table:
+        TABLE.clear()
+        TABLE.update(yaml.safe_load(table.read_text(encoding="utf-8")))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[first])
     parser.add_argument("--run", type=Path, metavar="FOLDER")
     parser.add_argument("--of", type=Path, metavar="FOLDER")
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("--cells", type=Path, default=CELLS, metavar="CSV")
     corpora, models = list(TABLE["corpora"]), list(TABLE["models"])
-    parser.add_argument("--data", nargs="+", choices=corpora, default=public_corpora())
+    parser.add_argument("--data", nargs="+", choices=corpora, default=public_corpora() or corpora)
     parser.add_argument("--model", nargs="+", choices=models, default=models)
     parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--epochs", type=int, help="of every trial")
-    parser.add_argument("--keep", choices=("best", "last"), default="best", help="epoch of a trial")
+    parser.add_argument("--keep", choices=("best", "last"), help="epoch of every trial")
     parser.add_argument("--utterances", type=int, help="of each made corpus, in place of 100,000")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
