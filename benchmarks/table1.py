@@ -223,7 +223,10 @@ def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job
         ]
         # Decays at equal epsilon are compared with none at the noise that its own cell implies.
         noises = {d: "implied" if (d, noise) == ("none", "equal") else noise for d in DECAYS}
-        points = {d: candidates(Job(corpus, model, d, noises[d]), cells) for d in DECAYS}
+        points = {
+            d: candidates(Job(corpus, model, d, noises[d]), cells)[: options.candidates]
+            for d in DECAYS
+        }
         jobs += [(each, []) for decay in DECAYS for each in points[decay]]
         jobs.insert(2, (Job(corpus, model, "shadow"), []))
         jobs += [
@@ -235,6 +238,25 @@ def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job
             if job not in seen:
                 seen.add(job)
                 yield job, among
+
+
+def estimate(planned: Sequence[Job], ended: Mapping[Job, dict[str, Any]]) -> str:
+    """How long the planned trials take one after another, by the seconds of an epoch of those that
+    have ended.
+    """
+    epochs: dict[tuple[str, str], list[float]] = {}
+    for job, row in ended.items():
+        if "epochs" in row:
+            of = epochs.setdefault((job.corpus, job.model), [])
+            of.append(row["seconds"] / row["epochs"])
+    known = [job for job in planned if (job.corpus, job.model) in epochs]
+    seconds = sum(job.epochs * statistics.median(epochs[job.corpus, job.model]) for job in known)
+    without = (
+        f", without {n} of pairs of which none has ended"
+        if (n := len(planned) - len(known))
+        else ""
+    )
+    return f"{len(planned)} trials: {seconds / 3600:.1f} hours of one process{without}"
 
 
 def run(options: argparse.Namespace, cells: pd.DataFrame) -> None:
@@ -486,6 +508,8 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
     heads += ["change of SER %", "of MIA %", "of SER % over clipped SGD"]
     heads += ["lg epsilon, paper's formula", "guaranteed epsilon", "lg, alpha public, at most 8"]
     heads += ["paper: SER or its change", "MIA", "lg epsilon"]
+    has_loss = "loss" in rows and rows["loss"].notna().any()
+    heads += ["AUC of the loss %", "its change %"] if has_loss else []
     lines = [heads, ["---"] * len(heads)]
     for row in rows.to_dict("records"):
         theirs = cells.loc[(row["corpus"], row["model"])]
@@ -505,6 +529,7 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
                 *(row["corpus"], row["model"], method, row["noise"], *point, str(row["seeds"])),
                 *(cell(row, "ser", 100), cell(row, "mia", 100), cell(row, "ser_change")),
                 *(cell(row, "mia_change"), cell(row, "ser_change_clipped"), *epsilon, *paper),
+                *([cell(row, "loss", 100), cell(row, "loss_change")] if has_loss else []),
             ]
         )
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -573,8 +598,12 @@ def main() -> None:
     first = argparse.ArgumentParser(add_help=False)
     first.add_argument("--table", type=Path, help="in place of table1.yaml", metavar="YAML")
     if table := first.parse_known_args()[0].table:
+        try:
+            other = yaml.safe_load(table.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            first.error(f"expected --table to be a YAML file, got {table}: {error}")
         TABLE.clear()
-        TABLE.update(yaml.safe_load(table.read_text(encoding="utf-8")))
+        TABLE.update(other)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[first])
     parser.add_argument("--run", type=Path, metavar="FOLDER")
     parser.add_argument("--of", type=Path, metavar="FOLDER")
@@ -585,6 +614,7 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", choices=models, default=models)
     parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--candidates", type=int, help="at most, of each cell")
     parser.add_argument("--epochs", type=int, help="of every trial")
     parser.add_argument("--keep", choices=("best", "last"), help="epoch of every trial")
     parser.add_argument("--utterances", type=int, help="of each made corpus, in place of 100,000")
@@ -598,8 +628,11 @@ def main() -> None:
     try:
         cells = read_cells(options.cells)
         if options.plan:
-            for job, among in plan(options, cells):
+            planned = list(plan(options, cells))
+            for job, among in planned:
                 print(job.name + (" (the best of its candidates)" if among else ""))
+            if options.of:
+                print(estimate([job for job, _ in planned], read_trials(options.of)))
             return
         if options.run:
             run(options, cells)

@@ -33,7 +33,7 @@ def table1(monkeypatch):
 
 def test_every_trial_of_table_1_is_a_config_and_each_cell_has_a_place(table1):
     options = {"data": table1.TABLE["corpora"], "model": ("clc", "bert"), "noise": table1.NOISES}
-    options = Namespace(**options, seeds=None)
+    options = Namespace(**options, seeds=None, candidates=None)
     planned = list(table1.plan(options, table1.read_cells(table1.CELLS)))
     for job, among in planned:
         config = (among[0] if among else job).config()
