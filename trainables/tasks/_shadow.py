@@ -57,10 +57,10 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
 
 
 def _shadow_data(name: str, target: DataConfig) -> DataConfig:
-    """Data of as many records as the target declares, generated if needed."""
+    """Data of as many records as the target declares, generated as noisy as it if needed."""
     fields: dict[str, Any] = {"name": name, "max_records": target.max_records}
     if isinstance(target, MadeFrames) and "recipe" in dir(catalogue.entry("datasets", name)):
-        fields["num_utterances"] = target.num_utterances
+        fields |= target.model_dump(include={"num_utterances", "spelling_noise", "label_noise"})
     return data_config(**fields)
 
 
