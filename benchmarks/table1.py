@@ -86,7 +86,8 @@ class Job:
         """Its configuration, with another file of word vectors or another encoder."""
         own, model = TABLE["corpora"][self.corpus], TABLE["models"][self.model]
         method = "sgd" if self.method == "shadow" else self.method
-        fields = {"data": own["data"], "model": dict(model["model"]), "evaluation": {"attacks": []}}
+        fields = {"data": own["data"], "model": dict(model["model"])}
+        fields["evaluation"] = {"attacks": [], **own.get("evaluation", {})}
         if vectors and "word_vectors" in model["model"]:
             fields["model"]["word_vectors"] = vectors
         if encoder and "encoder" in model["model"]:
