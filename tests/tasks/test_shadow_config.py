@@ -38,6 +38,11 @@ def test_it_has_the_target_s_course_and_no_noise(fields, tmp_path):
     assert found.data.name != target.data.name
 
 
+def test_that_of_a_made_corpus_is_as_noisy(tmp_path):
+    config = parse({"data": {"name": "health", "label_noise": 0.1}})
+    assert config_for(config, data_dir=tmp_path).data.label_noise == 0.1
+
+
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
     place = tmp_path / "encoder"

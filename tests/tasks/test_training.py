@@ -111,7 +111,7 @@ def test_of_equal_losses_the_later_is_kept_and_no_number_is_smaller(losses, best
 
 def test_freed_memory_goes_back_after_every_epoch(monkeypatch):
     done = []
-    learner = Staged(["one"] * 3, [{"one": 1.0}] * 3)
+    learner = Staged(STAGES, WORSE)
     monkeypatch.setattr(memory, "give_back", lambda: done.append(learner.epochs_done))
     run(learner)
-    assert done == [1, 2, 3]
+    assert done == [1, 2, 3, 4, 5]
