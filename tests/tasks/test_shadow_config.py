@@ -14,7 +14,7 @@ from trainables.system.communication import Alone
 from trainables.tasks import _shadow
 from trainables.tasks._shadow import available_corpora, config_for
 
-_HEALTH = {"name": "health", "split": "bernoulli"}
+_HEALTH = {"name": "health", "split": "bernoulli", "label_noise": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -24,23 +24,18 @@ _HEALTH = {"name": "health", "split": "bernoulli"}
         {"privacy": {"sampling": "poisson", "noise_multiplier": 2.0}},
         {"privacy": {"sampling": "full"}, "training": {"epochs": 5}},
         {"privacy": {"sampling": "full"}, "training": {"steps": 50, "evaluate_every": 20}},
-        {"privacy": {"sampling": "poisson"}, "training": {"steps": 50}},
+        {"privacy": {"sampling": "poisson"}, "training": {"steps": 50, "keep": "last"}},
     ],
 )
-def test_it_has_the_target_s_course_and_no_noise(fields, tmp_path):
+def test_it_has_the_target_s_course_and_labels_as_noisy(fields, tmp_path):
     target = parse({"engine": "dp_sgd", "data": _HEALTH, **fields})
     found = config_for(target, data_dir=tmp_path)
     assert catalogue.kind_of("engines", found.engine) == "plain"
     assert found.model == target.model
-    assert found.training.epochs == target.training.epochs
-    assert found.training.steps == target.training.steps
-    assert found.training.evaluate_every == target.training.evaluate_every
+    for name in ("epochs", "steps", "evaluate_every", "keep"):
+        assert getattr(found.training, name) == getattr(target.training, name)
     assert found.data.name != target.data.name
-
-
-def test_that_of_a_made_corpus_is_as_noisy(tmp_path):
-    config = parse({"data": {"name": "health", "label_noise": 0.1}})
-    assert config_for(config, data_dir=tmp_path).data.label_noise == 0.1
+    assert found.data.label_noise == target.data.label_noise
 
 
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
