@@ -6,6 +6,7 @@
         [--processes 2] [--device cuda] [--minutes 60]
     python benchmarks/table1.py --of FOLDER            # the rows of what has ended there
     python benchmarks/table1.py --run FOLDER --data health --utterances 1000000 --epochs 1
+    python benchmarks/table1.py --table benchmarks/table1_by_heart.yaml [--run FOLDER]
 
 A trial is the one that a sweep would train, without Ray, on data in $SWEEP_DATA_DIR: one process a
 trial, most valuable first (`table1.yaml`). A line of `FOLDER/trials.jsonl` is written as each ends,
@@ -640,7 +641,9 @@ def main() -> None:
             return
         if options.of:
             pd.DataFrame(rows_of(options.of)).to_csv(options.of / "table1.csv", index=False)
-        stored = options.of / "table1.csv" if options.of else STORED
+        stored = STORED.with_stem(options.table.stem) if options.table else STORED
+        if options.of:
+            stored = options.of / "table1.csv"
         rows = pd.read_csv(stored).fillna({"noise": ""})
         print(markdown(rows, cells))
     except InvalidInput as error:
