@@ -221,7 +221,8 @@ def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job
         jobs: list[tuple[Job, list[Job]]] = [
             (Job(corpus, model, method, seed=seed), [])
             for seed in range(seeds)
-            for method in ("sgd", "sgd_clipped")
+            for method in TABLE["methods"]
+            if method not in DECAYS
         ]
         # Decays at equal epsilon are compared with none at the noise that its own cell implies.
         noises = {d: "implied" if (d, noise) == ("none", "equal") else noise for d in DECAYS}
