@@ -599,14 +599,12 @@ def decays(rows: pd.DataFrame) -> Iterator[str]:
 def main() -> None:
     """Run what has not ended, or print the table."""
     first = argparse.ArgumentParser(add_help=False)
-    first.add_argument("--table", type=Path, help="in place of table1.yaml", metavar="YAML")
+    first.add_argument("--table", type=Path, help="over table1.yaml's entries", metavar="YAML")
     if table := first.parse_known_args()[0].table:
         try:
-            other = yaml.safe_load(table.read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            first.error(f"expected --table to be a YAML file, got {table}: {error}")
-        TABLE.clear()
-        TABLE.update(other)
+            TABLE.update(yaml.safe_load(table.read_text(encoding="utf-8")))
+        except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
+            first.error(f"expected --table to be a YAML file of entries, got {table}: {error}")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[first])
     parser.add_argument("--run", type=Path, metavar="FOLDER")
     parser.add_argument("--of", type=Path, metavar="FOLDER")

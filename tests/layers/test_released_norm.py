@@ -195,10 +195,15 @@ def rows_of(kind, lengths):
     return Rows(np.repeat(np.arange(len(lengths)), lengths), len(lengths))
 
 
+_RECORDS = {
+    "seed": st.integers(0, 2**31),
+    "lengths": st.lists(st.integers(1, 12), min_size=1, max_size=4),
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(
-    seed=st.integers(0, 2**31),
-    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    **_RECORDS,
     size=st.sampled_from([1e-6, 1.0, 1e3, 1e6]),
     apart=st.sampled_from([0.0, 1e-7, 3e-4, 1e-2, 1.0]),
     clip=st.sampled_from([1e-3, 1.0, 50.0]),
@@ -225,8 +230,7 @@ def test_no_unit_adds_more_than_the_bound(kind, seed, lengths, size, apart, clip
 
 
 @given(
-    seed=st.integers(0, 2**31),
-    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    **_RECORDS,
     size=st.sampled_from([1e-6, 1.0, 1e6]),
     apart=st.sampled_from([1e-7, 3e-4, 1.0]),
     clip=st.sampled_from([1e-3, 1.0, 50.0]),

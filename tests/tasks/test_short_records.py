@@ -38,13 +38,7 @@ def place(tmp_path):
 def _share_of_short(config, folder):
     """The probability that the trained model draws the short record."""
     setup = prepared(config, folder)
-    train(
-        setup,
-        config.training,
-        folder=None,
-        comm=Alone(),
-        report=lambda epoch: True,
-    )
+    train(setup, config.training, folder=None, comm=Alone(), report=lambda epoch: True)
     model = setup.model[UTTERANCES].eval()
     texts = EncodedTexts([SHORT], setup.source.tokenizer, max_tokens=config.synthesis.max_tokens)
     return math.exp(-model.losses(texts.batch(np.array([0]))).item())

@@ -38,12 +38,7 @@ def run(
     before = _before_training(setup, folder)
     clock.end("prepare")
     trained = train(
-        setup,
-        config.training,
-        folder=folder,
-        comm=comm,
-        report=report,
-        facts=setup.encoder_files,
+        setup, config.training, folder=folder, comm=comm, report=report, facts=setup.encoder_files
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)

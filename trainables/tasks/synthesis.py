@@ -42,13 +42,7 @@ def run(
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
     clock.end("prepare")
-    trained = train(
-        setup,
-        config.training,
-        folder=folder,
-        comm=comm,
-        report=report,
-    )
+    trained = train(setup, config.training, folder=folder, comm=comm, report=report)
     clock.end("train", then=phase.DRAWING)
     drawn, notes = _draw(setup, trained)
     clock.end("generate", then=phase.EVALUATING)
