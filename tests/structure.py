@@ -1,5 +1,5 @@
 """The size and shape of the house in figures: `python -m tests.structure`, which needs only Python.
-`tests/test_structure.py` holds the totals, which may only fall.
+`tests/test_structure.py` holds source tokens under a limit; the other figures are for reading.
 """
 
 from __future__ import annotations
