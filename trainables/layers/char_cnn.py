@@ -130,7 +130,7 @@ class CharCnnEntry(OfRows):
         rows = units.of(self.rows)
         total = sum_of_norms(self.g, rows.unit, units.num_units).mul_(most.sqrt_())
         # A cell of Q adds up over rows, then a gradient over characters or over (filter, offset).
-        return Size(total, rows.most_rows + max(NUM_CHARS, filters.shape[0] * kernel))
+        return Size(total, rows.rows_of_unit + max(NUM_CHARS, filters.shape[0] * kernel))
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Gradients of equal words are summed before their characters are processed."""

@@ -50,7 +50,7 @@ class EmbeddingEntry(OfRows):
             sizes.new_zeros(units.num_units).index_add_(0, owner, values)
             for values in (row_norms(sums).square_(), sizes)
         )
-        return squares, Size(sizes.sqrt_(), rows.most_rows)
+        return squares, Size(sizes.sqrt_(), rows.rows_of_unit)
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Only the rows that occur are touched."""

@@ -65,7 +65,7 @@ class FactoredEntry(OfRows):
         lengths = upper_row_norms(self.g) * (self.fixed or FixedRows(self.x)).upper_norms(self.x)
         scale = self.layer.share_norm * math.sqrt(weights[self.layer.weight])
         total = lengths.new_zeros(of.num_units).index_add_(0, of.unit, lengths)
-        return Size(total * scale, of.most_rows + len(self.layer.shares))
+        return Size(total * scale, of.rows_of_unit + len(self.layer.shares))
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Large products of the rows that are not 0, then a small one straight into the buffer."""

@@ -120,7 +120,7 @@ def gram_norms(
     if long or compiled is None:
         unit = rows.unit if rows.order is None else rows.unit.index_select(0, rows.order)
         totals = _sizes(unit, rows.num_units, terms, g, ones)
-    return GramNorms(squares, Size(totals, rows.most_rows), relative)
+    return GramNorms(squares, Size(totals, rows.rows_of_unit), relative)
 
 
 def _longest(inner: int, width: int, g: Tensor, *, compiled: bool) -> float:
@@ -143,7 +143,7 @@ def _longest(inner: int, width: int, g: Tensor, *, compiled: bool) -> float:
 
 def product_size(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> Size:
     """The `size` alone, from the arguments of `gram_norms`."""
-    return Size(_sizes(rows.unit, rows.num_units, terms, g, ones), rows.most_rows)
+    return Size(_sizes(rows.unit, rows.num_units, terms, g, ones), rows.rows_of_unit)
 
 
 def _roundings(terms: Terms, width: int, *, lanes: int) -> int:

@@ -45,7 +45,7 @@ class LayerNormEntry(OfRows):
         for parameter, values in self._values():
             own = sum_of_norms(values, rows.unit, units.num_units)
             squares += own.square_().mul_(weights[parameter])
-        return Size(squares.sqrt_(), rows.most_rows)
+        return Size(squares.sqrt_(), rows.rows_of_unit)
 
     def _by_unit(self, units: Units) -> dict[nn.Parameter, Tensor]:
         """[U, D] of each parameter; kept, because the sum over units needs it next."""

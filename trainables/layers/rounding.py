@@ -28,22 +28,27 @@ _OF_ITS_OWN = 16  # roundings of a row's gradient that are not sums: scaling, ty
 
 
 class Size(NamedTuple):
-    """`total` float64[U]: R of each unit. `terms`: most roundings that one number of it meets."""
+    """What bounds the rounding of each unit's gradient.
+
+    `total` float64[U]: R of each unit. `terms` int64[U]: most roundings that one number of that
+    unit's gradient meets. Both are functions of the unit alone: a number of the whole batch, such
+    as its longest unit, would let one record move the factors of all others.
+    """
 
     total: Tensor
-    terms: int
+    terms: Tensor
 
     @property
     def rounding(self) -> Tensor:
         """float64[U]: bound of the float32 rounding in the norm of the released gradient."""
         # Once for the sum whose norm is taken, once for the sum that is released.
-        return self.total * (2 * FLOAT32 * (self.terms + _OF_ITS_OWN))
+        return 2 * FLOAT32 * self.total * (self.terms + _OF_ITS_OWN)
 
 
 def joint_size(sizes: Sequence[Size]) -> Size:
     """Of gradients that are added up."""
     total = torch.stack([size.total for size in sizes]).sum(0)
-    return Size(total, sum(size.terms for size in sizes))
+    return Size(total, torch.stack([size.terms for size in sizes]).sum(0))
 
 
 def upper_bound(squares: Tensor, size: Size, *, relative: float = 0.0) -> Tensor:

@@ -22,11 +22,7 @@ class UnitRows:
     groups: tuple[tuple[int, int, int], ...]  # first row, number of units, rows of each
     units: Tensor  # int64[number of units with rows], in the order of the groups
     num_units: int
-
-    @property
-    def most_rows(self) -> int:
-        """Of any unit; 0 where there are no rows."""
-        return self.groups[0][2] if self.groups else 0
+    rows_of_unit: Tensor  # int64[U]; what a bound reads, so that it depends on its unit alone
 
     def regroup(self, values: Tensor) -> Tensor:
         """The rows of `values` in group order (no copy where they already are)."""
@@ -68,4 +64,5 @@ class Units:
             groups=equal_runs(counts[units]),
             units=tensor(units),
             num_units=self.num_units,
+            rows_of_unit=tensor(counts),
         )

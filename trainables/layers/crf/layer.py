@@ -91,7 +91,7 @@ class CrfEntry:
         if self.crf.transitions.requires_grad:
             both = 2 * sum_of_norms(self.weight.unsqueeze(1), rows.unit, units.num_units)
             squares += both.square_().mul_(weights[self.crf.transitions])
-        return Size(squares.sqrt_(), max(records.most_rows, rows.most_rows))
+        return Size(squares.sqrt_(), torch.maximum(records.rows_of_unit, rows.rows_of_unit))
 
     def _transition_norms(self, rows: UnitRows) -> Tensor:
         num_tags = self.crf.num_tags
