@@ -12,6 +12,7 @@ from dp_accounting.pld import PLDAccountant
 from safetensors.torch import load_file, save_file
 
 from search_spaces import space as spaces
+from sweep.planning.ledger_check import check
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pretraining import refuse_exported
@@ -203,6 +204,24 @@ def test_on_other_records_an_export_is_free(home):
     from_plain = base(other, encoder_in(home, "plain"), noise=0, engine="sgd")
     again = exported(home, from_plain, name="next")
     refuse(NOT_FINITE, home, base(data_of(home, "mine"), again, noise=NEXT_NOISE))
+
+
+def test_a_trial_without_a_step_has_the_epsilon_of_what_it_reads(home):
+    """And nothing to charge: the export's own trial is charged."""
+    fields = base(data_of(home, "mine"), "", noise=0, engine="untrained", name="features")
+    fields["model"] |= {"encoder": ["dialogues", str(encoder_in(home, "private"))]}
+    fields["model"] |= {"layers": [[2], [1]]}
+    del fields["training"], fields["privacy"]
+    sweep = trained(home, fields, name="next")
+    [record] = sweep.records()
+    card = card_of(sweep, record)
+    at = card.delta
+    alone = PLDAccountant()
+    alone.compose(PoissonSampledDpEvent(BATCH / N, GaussianDpEvent(NOISE)), STEPS)
+    assert record.plan.epsilon == pytest.approx(alone.get_epsilon(at), rel=5e-3)
+    assert card.epsilon == record.metrics["epsilon"] == pytest.approx(record.plan.epsilon, rel=5e-3)
+    assert "No record was trained on" not in card.guarantee
+    assert check(settings_in(home)) == []
 
 
 def changed(encoder, how):
