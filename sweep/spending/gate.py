@@ -128,12 +128,12 @@ class SpendGate:
         counted = [priced for priced in others if not priced.trial.is_exempt]
         if self.budget.total is None or not counted:
             return None
-        more: dict[Any, Release | None] = {**once(s for t in counted for s in t.mechanism.starts)}
+        more: dict[Any, Release | None] = {}
         delta, state = 1.0, self.state()
         for each in (*self.trials.values(), *counted):
             if not each.trial.is_exempt and not state.trial(each.trial.id).is_over:
                 more |= dict.fromkeys(self._spent.get(each.trial.id, {}))
-                more[each.trial.id] = release(each.mechanism)
+                more |= {**once(each.mechanism.starts), each.trial.id: release(each.mechanism)}
                 delta = min(delta, each.mechanism.delta)
         return total_refusal(self._total, self.budget.total, more, delta=delta)
 

@@ -79,7 +79,8 @@ def train(opened, name, *done, attempt=1):
 def test_what_trials_start_from_counts_once_in_their_total():
     """Also where some have begun before; and in the budget of a trial whose epochs repeat."""
     start = Start(source="an export", releases=(release(mechanism()),))
-    trials = [trial(name, mechanism=replace(mechanism(), starts=(start,))) for name in "abc"]
+    trials = [trial(name, mechanism=replace(mechanism(), starts=(start,))) for name in "ab"]
+    trials.append(trial("c"))  # which starts from a public encoder
     charges, total = Charges(), 1.01 * cost(3)
     opened = gate(*trials, charge=charges, total=total)
     for name in "ab":
@@ -88,6 +89,9 @@ def test_what_trials_start_from_counts_once_in_their_total():
     for each in (opened, gate(*trials, total=total, spent=charges.entries)):
         assert "exceeds budget.total" in train(each, "c", 0, 1, 2)[-1]
         assert "exceeds budget.total" in each.refusal(trials[2])
+    waiting = gate(trials[0], total=1.01 * cost(2))
+    assert "exceeds budget.total" in waiting.refusal(trials[2])
+    assert gate(trial("a"), total=1.01 * cost(2)).refusal(trials[2]) is None
     first, again = charges.entries[EPOCHS - 1], Charges()
     repeats = gate(trials[0], charge=again, budget=Budget(epsilon=1.01 * cost(2)), spent=[first])
     assert "with earlier attempts exceeds" in train(repeats, "a", 0, attempt=2)[0]
