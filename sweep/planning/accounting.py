@@ -2,10 +2,11 @@
 
 import json
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from sweep import phases
 from sweep.settings import Settings
+from sweep.spending.exports import Exports
 from sweep.store.data_sets import TrainingData, open_data, open_pair_data
 from trainables import accountants, catalogue, engines
 from trainables.config import (
@@ -26,8 +27,10 @@ from trainables.data.sizes import (
     require_near,
 )
 from trainables.encoders.about import require_unlearnt
+from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
 from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.releases import Start
 from trainables.models._files import encoders_of
 from trainables.privacy.summary import PrivacySummary
 from trainables.tasks import _synthesis_checks as checks
@@ -71,6 +74,7 @@ class Accounting:
         if config.generates:
             _require_ready(config, self.settings)
         _require_model(config, self.settings)
+        starts = self._starts_of(config)
         calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
         size = size_of(config, self.settings)
         if calibrated:
@@ -78,6 +82,7 @@ class Accounting:
         _, mechanism = self.figures.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
+        mechanism = replace(mechanism, starts=starts)
         chosen = accountant or config.privacy.accountant
         # A named accountant's figure is the one that the trial reports, whatever others find.
         finest = chosen is None and (careful or calibrated)
@@ -86,6 +91,38 @@ class Accounting:
             lambda: _bounds(mechanism, chosen, finest=finest),
         )
         return Accounted(summary=summary, mechanism=mechanism)
+
+    def _starts_of(self, config: TrialConfig) -> tuple[Start, ...]:
+        """What the encoders of a config have released about records of its data.
+
+        Raises: InvalidInput as `Exports.starts`, and for such encoders of generated text, whose
+            files state the guarantee of their training alone.
+        """
+        encoders = encoders_of(dict(config.model))
+        if not encoders:
+            return ()
+        given = (encoders, config.data)
+        if given not in self._starts:
+            is_private = not catalogue.entry("datasets", config.data.name).PUBLIC
+            self._starts[given] = self.exports.starts(
+                encoders, partial(self.data_of, config), is_private=is_private
+            )
+        if config.generates and self._starts[given]:
+            raise InvalidInput(
+                f"expected model.encoder that has not learnt from the records of {config.data.name}"
+                f" with task={config.task}, got {', '.join(encoders)}, an export that was trained"
+                " on them: name a public model"
+            )
+        return self._starts[given]
+
+    @cached_property
+    def exports(self) -> Exports:
+        """The exports of the home."""
+        return Exports(self.settings.home)
+
+    @cached_property
+    def _starts(self) -> dict[tuple[tuple[str, ...], DataConfig], tuple[Start, ...]]:
+        return {}
 
     def data_of(self, config: TrialConfig) -> TrainingData:
         """The data set of a config. Raises: InvalidInput for data that cannot be used."""

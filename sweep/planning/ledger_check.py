@@ -1,10 +1,12 @@
 """Checks that the ledger has all releases of the sweeps of a home, and adds missing ones.
 
 Every epoch of a trial on disk was charged before its release, so the ledger must have an entry for
-each. A trial of an engine that trains on no private record (kind prior) has nothing to charge;
-a planned epsilon of 0 does not show this. Deleted sweeps cannot be compared.
+each. A trial of an engine that trains on no private record (kind prior) has nothing to charge,
+unless its epsilon is infinite, because it read other private inputs. Deleted sweeps cannot be
+compared.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,8 +97,9 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     for entry in entries:
         by_trial[entry.trial].append(entry)
     for trial in folder.plan().trials:
-        if trial.epsilon == 0 and catalogue.kind_of("engines", trial.engine) == "prior":
-            continue  # it read no record
+        is_finite = trial.epsilon is not None and math.isfinite(trial.epsilon)
+        if is_finite and catalogue.kind_of("engines", trial.engine) == "prior":
+            continue  # it read no record; its epsilon is 0, or that of an export that it reads
         if missing := unpaid(trial.id, done[trial.id], by_trial[trial.id]):
             numbers = tuple(epoch + 1 for epoch in missing)
             yield Finding(

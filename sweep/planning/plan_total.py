@@ -12,6 +12,7 @@ from sweep.spending.filter import filter_of
 from sweep.store.plans import Plan
 from trainables import accountants, formats
 from trainables.figure_cache import key_of
+from trainables.guarantee.releases import once
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 
@@ -28,18 +29,20 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
     filter_ = filter_of(space, plan.filter_delta)
     spent = accountants.Account(filter_)
     refused = {}
-    reasons: dict[tuple[accountants.Release, float], str] = {}
+    reasons: dict[object, str] = {}
     for trial in trials:
         mechanism = account(trial.config).mechanism
         what, delta = accountants.release(mechanism), mechanism.delta
-        reason = reasons.get((what, delta))  # what does not fit now does not fit later
+        # What does not fit now does not fit later.
+        more: dict[Any, accountants.Release] = {**once(mechanism.starts), trial.id: what}
+        reason = reasons.get((what, mechanism.starts, delta))
         if reason is None:
-            more = {trial.id: what}
             reason = total_refusal(spent, space.budget.total, more, delta=delta, noun="trial")
         if reason is None:
-            spent.put(trial.id, what, delta=delta)
+            for name, each in more.items():
+                spent.put(name, each, delta=delta)
         else:
-            reasons[what, delta] = reason
+            reasons[what, mechanism.starts, delta] = reason
             refused[trial.id] = replace(trial, reason=reason, refused_by="budget")
     return replace(plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials))
 
@@ -56,7 +59,9 @@ def total_of_plan(plan: Plan, *, account: Accounting) -> tuple[dict[str, Any] | 
     key = key_of(*mechanisms, together=True, delta=delta)
     found = account.figures.find(key)
     if found is None:
-        releases = [accountants.release(mechanism) for mechanism in mechanisms]
+        starts = once(start for mechanism in mechanisms for start in mechanism.starts)
+        own = (accountants.release(mechanism) for mechanism in mechanisms)
+        releases = [*starts.values(), *own]
         spent = accountants.certify(releases, delta=delta, effort="total")
         found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
         account.figures.keep(key, found)

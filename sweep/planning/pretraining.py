@@ -80,6 +80,7 @@ def run_pretraining(
         raise InvalidInput(f"expected --to to name a new folder, got {place}, a file")
     if (place / ABOUT).is_file():
         raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
+    refuse_exported(config.encoder.encoder, settings)
     work = place / _WORK
     _begin(config, work)
     interrupts.now.explain = lambda: _GOES_ON
@@ -100,6 +101,22 @@ def run_pretraining(
     card = write(done, config, place, bits=bits)
     shutil.rmtree(work)
     return card
+
+
+def refuse_exported(encoder: str, settings: Settings) -> None:
+    """Raises: InvalidInput for an export of a trial, by its file or as the home knows it, which no
+    pretraining may start from: its result would be taken for public.
+    """
+    from sweep.spending.exports import Exports
+    from trainables.encoders.exported import folder_of
+    from trainables.encoders.origin import is_export
+
+    place = folder_of(encoder)
+    if place is not None and (is_export(place) or Exports(settings.home).matching(encoder)):
+        raise InvalidInput(
+            f"expected encoder.encoder to be public, got {encoder}, which was exported from a"
+            " trial: pretraining has no epsilon; a trial with this model.encoder composes both"
+        )
 
 
 def _begin(config: PretrainingConfig, work: Path) -> None:

@@ -148,6 +148,11 @@ def _configurations(
     planning.require_one_corpus(space, plan)
     planning.require_trials(plan)
     mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
+    if any(mechanism.starts for mechanism in mechanisms):
+        raise InvalidInput(
+            "expected a public encoder with strategy private_selection, got an export that was"
+            " trained on records of this data set: another strategy composes with it"
+        )
     releases = [accountants.release(mechanism) for mechanism in mechanisms]
     return plan, releases, min(mechanism.delta for mechanism in mechanisms)
 

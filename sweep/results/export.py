@@ -15,6 +15,7 @@ from typing import Any
 
 from sweep.results import select
 from sweep.results.export_documents import About, write_model
+from sweep.results.export_origin import keep_origin
 from sweep.results.gap import refusal
 from sweep.results.local_paths import fields_with_paths, in_text, in_word, paths_in, without_folders
 from sweep.results.privacy_cards import JSON, write_card
@@ -33,6 +34,7 @@ from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, LEAKAGE, is_public
 from trainables.guarantee import leaving
+from trainables.guarantee.releases import everything, once
 from trainables.privacy.from_config import from_plain
 from trainables.privacy.rounding import format_epsilon
 from trainables.system import disk
@@ -80,6 +82,7 @@ def export_trial(
         write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
         write_card(fresh, card)
         write_json(fresh / leaving.FIGURES, public_metrics(record))
+        keep_origin(folder, record, card, fresh / _MODEL)
         about = _about(folder, record, card, chosen_by=chosen_by)
         write_json(fresh / "about.json", about.to_dict())
         leaving.refuse_others(fresh)
@@ -179,9 +182,9 @@ def require_certified(card: PrivacyCard, place: Path) -> None:
     """
     if card.delta is None or math.isinf(card.epsilon):
         return
-    from trainables.accountants import certify, release  # slow to import
+    from trainables.accountants import certify  # slow to import
 
-    least = certify(release(from_plain(card.mechanism)), delta=card.delta).epsilon
+    least = certify(everything(from_plain(card.mechanism)), delta=card.delta).epsilon
     if card.epsilon < least * (1 - 1e-6):
         raise InvalidData(
             f"expected {place} to claim epsilon {format_epsilon(least)} or more, which its"
@@ -215,7 +218,8 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
         return None, refused
     delta = min(entry.delta for entry in entries)
     try:
-        releases = [entry.release for entry in entries]
+        starts = once(start for entry in entries for start in entry.starts)
+        releases = [*starts.values(), *(entry.release for entry in entries)]
         total = total_of(folder.space(), releases, delta=delta, kept=stored_filter(folder))
     except CannotAnalyze as problem:
         return None, str(problem)

@@ -6,6 +6,7 @@ charged for the next epoch before this process permits it.
 """
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,7 @@ from sweep.store.state import TrialStatus, Turn
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
 from trainables import accountants
+from trainables.cards.card import with_starts
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.figure_cache import FigureCache
@@ -41,6 +43,7 @@ from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 
 Watch = Callable[[str, Progress], object]
+_COMPOSED = ("epsilon", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one")
 
 
 def run_trials(
@@ -119,7 +122,7 @@ class Driver:
         elif event.report is not None:
             verdict = self._epoch(priced, event, event.report)
         elif event.result is not None:
-            self._finish(event, event.result)
+            self._finish(priced, event, event.result)
         elif kind == StorageFailed.__name__:
             raise StorageFailed(words)
         else:
@@ -193,8 +196,9 @@ class Driver:
         reason = self.gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
         return Verdict(reason or "")
 
-    def _finish(self, event: TrialEvent, result: TrialResult) -> None:
+    def _finish(self, priced: PricedTrial, event: TrialEvent, result: TrialResult) -> None:
         """Write a trial's card, then its result, so that a trial with a result has a card."""
+        result = self._composed(priced, result)
         # By the plan's id, which two draws of one configuration do not share.
         card, place = result.privacy, self.folder.trial_folder(event.trial_id)
         if card is not None:
@@ -203,6 +207,22 @@ class Driver:
         result = replace(result, trial_id=event.trial_id, privacy=card)
         self.folder.finish_trial(result, when=time.time(), reason=event.reason)
         checkpoint.remove(place)
+
+    def _composed(self, priced: PricedTrial, result: TrialResult) -> TrialResult:
+        """The result with the figures of a trial that starts from exports of its own records, which
+        the home knows and the trial does not.
+        """
+        mechanism, card = priced.mechanism.first(result.epochs_done), result.privacy
+        if not mechanism.starts or card is None or math.isinf(card.epsilon):
+            return result
+        accountant = priced.trial.config.privacy.accountant
+        summary = self.figures.account(mechanism, accountant=accountant)
+        figures = {k: v for k, v in vars(summary).items() if k in result.metrics and k in _COMPOSED}
+        return replace(
+            result,
+            metrics={**result.metrics, **figures},
+            privacy=with_starts(card, mechanism, summary),
+        )
 
     def _fail(self, trial: str, reason: str) -> None:
         self.folder.add(Turn(entry="failed", trial=trial, reason=reason, time=time.time()))

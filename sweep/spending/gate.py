@@ -16,6 +16,7 @@ from trainables import accountants, formats
 from trainables.accountants import Account, RdpFilter, Release, certify, paper_zcdp, release
 from trainables.errors import CannotAnalyze
 from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.releases import once
 from trainables.privacy.rounding import format_epsilon
 
 
@@ -132,7 +133,7 @@ class SpendGate:
         for each in (*self.trials.values(), *counted):
             if not each.trial.is_exempt and not state.trial(each.trial.id).is_over:
                 more |= dict.fromkeys(self._spent.get(each.trial.id, {}))
-                more[each.trial.id] = release(each.mechanism)
+                more |= {**once(each.mechanism.starts), each.trial.id: release(each.mechanism)}
                 delta = min(delta, each.mechanism.delta)
         return total_refusal(self._total, self.budget.total, more, delta=delta)
 
@@ -162,7 +163,8 @@ class SpendGate:
         if key not in entries or entries[key].epochs <= entry.epochs:
             entries[key] = entry
             if not entry.is_exempt:
-                self._total.put(key, entry.release, delta=entry.delta)
+                for name, what in (*once(entry.starts).items(), (key, entry.release)):
+                    self._total.put(name, what, delta=entry.delta)
 
     def _over_budget(self, priced: PricedTrial, entry: Entry) -> str | None:
         """The reason why an entry does not fit into the trial's budget or the sweep's total."""
@@ -176,9 +178,8 @@ class SpendGate:
             # Attempts that make the planned trial (every epoch once) cost as much as without
             # interruption; the paper's figure knows no repeated epochs.
             if len(set(epochs)) < len(epochs) and budget.accountant != "paper":
-                found = certify(
-                    [e.release for e in spent], delta=entry.delta, effort="total"
-                ).epsilon
+                releases = [*once(entry.starts).values(), *(e.release for e in spent)]
+                found = certify(releases, delta=entry.delta, effort="total").epsilon
                 if found > budget.epsilon:
                     return (
                         f"epsilon {format_epsilon(found)} with earlier attempts exceeds"
@@ -191,7 +192,7 @@ class SpendGate:
                     return reason
         if budget.total is None:
             return None
-        more = {key: entry.release}
+        more: dict[Any, Release | None] = {**once(entry.starts), key: entry.release}
         return total_refusal(self._total, budget.total, more, delta=entry.delta, noun="attempt")
 
 

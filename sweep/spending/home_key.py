@@ -102,16 +102,35 @@ class HomeKey:
         """Store the hashes of a data set's records, whose fingerprint identifies its content: a
         registered one is unchanged.
         """
-        name, key = self.name_of(fingerprint), self.read()
+        name = self.name_of(fingerprint)
         if name not in self._files():
-            found = (
-                hashlib.blake2b(b"".join(text.split()), digest_size=8, key=key).digest()
-                for text in records
-            )
-            hashes = np.unique(np.frombuffer(b"".join(found), _HASH))
+            hashes = self._hashes(records)
             self.folder.mkdir(parents=True, exist_ok=True)
             head = self.tag() + np.array(len(hashes), _HASH).tobytes()
             write_bytes(self.folder / f"{name}{_SUFFIX}", head + hashes.tobytes())
+
+    def _hashes(self, records: Iterable[bytes]) -> NDArray[np.uint64]:
+        """Sorted hashes of the distinct records."""
+        key = self.read()
+        found = (
+            hashlib.blake2b(b"".join(text.split()), digest_size=8, key=key).digest()
+            for text in records
+        )
+        return np.unique(np.frombuffer(b"".join(found), _HASH))
+
+    def shares(self, name: str, records: Iterable[bytes]) -> bool:
+        """Whether a registered data set has any of the records, which need not be registered.
+
+        Raises: InvalidData where its hashes are lost.
+        """
+        files = self._files()
+        if self.name_of(name) not in files:
+            raise InvalidData(
+                f"expected the hashes of an exported encoder's training records in {self.folder},"
+                " got none: restore the folder from a copy"
+            )
+        mine = self._hashes(records)
+        return bool(np.isin(mine, self._load(files[self.name_of(name)])).any())
 
     def is_registered(self, fingerprint: str) -> bool:
         """Whether the hashes of its records are stored."""

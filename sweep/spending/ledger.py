@@ -25,7 +25,7 @@ from sweep.store.plans import PlannedTrial
 from trainables.accountants import Account, Certificate, certify
 from trainables.errors import InvalidData, InvalidInput
 from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import BestOf, Release, Training, release
+from trainables.guarantee.releases import BestOf, Release, Start, Training, release
 from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
@@ -56,6 +56,8 @@ class Entry:
     delta: float
     at: float = 0.0  # seconds since 1970
     baseline: bool = False  # of its sweep: without noise, exempt from user-defined totals
+    # Exports of the data set's records that the trial reads; they were charged to their own trials.
+    starts: tuple[Start, ...] = ()
     release: Annotated[Release, Field(discriminator="kind")]
 
     @property
@@ -87,6 +89,7 @@ def entry_for(mechanism: Mechanism, *, epochs: int, first_epoch: int = 0, **who:
         first_epoch=first_epoch,
         epochs=epochs,
         delta=mechanism.delta,
+        starts=mechanism.starts,
         release=release(mechanism, first=first_epoch, last=epochs),
     )
 

@@ -17,7 +17,14 @@ from tests.sweep.sweeps import settings_in
 from trainables import catalogue
 from trainables.config import data_config, parse
 from trainables.data.corpus import open_corpus
-from trainables.data.learnt import hashes_of, key_of, read_hashes, shares_records, write_hashes
+from trainables.data.learnt import (
+    THRESHOLDS,
+    hashes_of,
+    key_of,
+    read_hashes,
+    shares_records,
+    write_hashes,
+)
 from trainables.data.pairs import Pair, PairCorpus
 from trainables.encoders.about import LEARNT, about_of, require_unlearnt
 from trainables.errors import InvalidData
@@ -113,11 +120,28 @@ def test_a_plan_and_a_trial_refuse_it(learnt, tmp_path):
 def test_what_chance_explains_is_allowed_and_said(learnt, tmp_path):
     few = [text for text in PUBLIC if len(key_of(text)) >= 24][:3]
     setup = prepared(tmp_path, heads(mine(tmp_path, [*NEW, *few]), learnt))
-    assert "share no more records with the data than chance" in " ".join(nlu._public(setup))
+    said = " ".join(nlu._public(setup))
+    assert "share no more records with the data than chance" in said
+    assert "of 2,000 long records 10 may be among them word for word" in said
     known = hashes_of(map(key_of, PUBLIC))
     short = [text for text in PUBLIC if len(key_of(text)) < 24][:30]
     assert not shares_records(map(key_of, [*NEW, *short]), known), "up to a tenth in short texts"
     assert shares_records(map(key_of, [*NEW[:200], *short]), known)
+
+
+def test_the_thresholds_are_those_that_the_card_states():
+    assert "above 10% of all records, or above 0.5% in texts of 24 letters" in THRESHOLDS
+    assert "but for no 3 records" in THRESHOLDS
+    long = [f"{n:04d} is the number of the northern office".encode() for n in range(2_000)]
+    short = [f"{n:04d}".encode() for n in range(2_000)]
+    assert not shares_records(long, hashes_of(long[:10]))
+    assert shares_records(long, hashes_of(long[:11]))
+    assert not shares_records(short, hashes_of(short[:200]))
+    assert shares_records(short, hashes_of(short[:201]))
+    assert not shares_records(long[:3], hashes_of(long)), "however few records there are"
+    for length, is_long in ((23, False), (24, True)):
+        texts = [f"{n:04d}".encode().ljust(length, b"x") for n in range(2_000)]
+        assert shares_records(texts, hashes_of(texts[:11])) is is_long
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY", b"not hashes"])

@@ -120,13 +120,16 @@ def nlu_base(unit, engine):
     }
 
 
-def nlu_home(folder, rows, *, unit, engine, is_counted=False):
-    """A finished sweep on a corpus with frames. `is_counted`: its size is not declared."""
+def nlu_home(folder, rows, *, unit, engine, is_counted=False, model=None):
+    """A finished sweep on a corpus with frames. `is_counted`: its size is not declared. `model`:
+    fields of another model.
+    """
     folder.mkdir()
     write_lines(folder / "mine.jsonl", rows)
     schema = {"intents": ["call", "text"], "slots": ["contact"]}
     (folder / "schema.json").write_text(json.dumps(schema))
     base = nlu_base(unit, engine)
+    base["model"] = model or base["model"]
     if is_counted:
         del base["data"]["num_records"]
     return still_sweep(folder, base)

@@ -11,7 +11,14 @@ from trainables.accountants._values import warnings
 from trainables.errors import CannotAnalyze
 from trainables.guarantee.certify import Certificate, Effort, certify, profile
 from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import Release, Training, release
+from trainables.guarantee.releases import (
+    BestOf,
+    Release,
+    Training,
+    Unaccounted,
+    everything,
+    release,
+)
 from trainables.privacy.claim import PROFILE_DELTAS, PROFILE_EPSILONS, meaning
 from trainables.privacy.summary import PrivacySummary
 
@@ -21,7 +28,7 @@ _OWN = ("gaussian", "pld", "rdp")  # bounds of `certify`
 def account(
     mechanism: Mechanism, *, exact: bool = True, accountant: str | None = None
 ) -> PrivacySummary:
-    """All figures of a mechanism at its own delta.
+    """All figures of a mechanism at its own delta, with what its weights start from.
 
     `exact=False` is for planning thousands of trials: every figure is an upper bound of the exact
     one, `tight` says whether it equals it, and `epsilon_replace_one` under Poisson sampling is
@@ -29,7 +36,7 @@ def account(
 
     Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
     """
-    what, delta = release(mechanism), mechanism.delta
+    what, delta = _releases_of(mechanism), mechanism.delta
     effort: Effort = "exact" if exact else "plan"
     if accountant is None:
         found = certify(what, delta=delta, effort=effort)
@@ -49,12 +56,12 @@ def account(
             paper_zcdp.epsilon(mechanism, delta=delta) if paper_zcdp.applies(mechanism) else None
         ),
         epsilon_rdp=certify(what, delta=delta, only="rdp", effort=effort).epsilon,
-        epsilon_replace_one=_replace_one(what, delta, found, exact=exact),
+        epsilon_replace_one=_replace_one(mechanism, what, found, exact=exact),
         noise_multiplier=mechanism.noise_multiplier,
         effective_noise_multiplier=tuple(
             mechanism.effective_noise_multiplier_at(epoch) for epoch in range(mechanism.epochs)
         ),
-        neighboring_relation=mechanism.neighboring_relation,
+        neighboring_relation=found.neighboring_relation or mechanism.neighboring_relation,
         **asdict(meaning(found.epsilon, delta=delta, profile=pairs)),
         unaccounted=found.unaccounted,
         warnings=warnings(mechanism),
@@ -62,10 +69,10 @@ def account(
 
 
 def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
-    """Epsilon spent after `epochs` epochs, 0 for none: a quick upper bound of the figure that
-    `account` gives for a trial stopped there.
+    """Epsilon spent after `epochs` epochs, 0 for none that starts from nothing: a quick upper bound
+    of the figure that `account` gives for a trial stopped there.
     """
-    what = release(mechanism.first(epochs))
+    what = _releases_of(mechanism.first(epochs))
     return certify(what, delta=mechanism.delta, effort="running").epsilon
 
 
@@ -74,14 +81,31 @@ def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
     stopped = mechanism.first(epochs)
     # A distribution for each epoch's noise would take seconds.
     effort: Effort = "plan" if mechanism.noise_decay else "running"
-    found = certify(release(stopped), delta=mechanism.delta, effort=effort)
+    found = certify(_releases_of(stopped), delta=mechanism.delta, effort=effort)
     spent = {"epsilon_spent": found.epsilon}
     if paper_zcdp.applies(mechanism):
         spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
     return spent
 
 
-def certify_by(accountant: str, what: Release, *, delta: float) -> Certificate:
+def _releases_of(mechanism: Mechanism) -> Release | tuple[Release, ...]:
+    """Its release, or all where its weights start from others: as one training where they have one
+    neighbouring relation and unit, so that its whole privacy profile is known.
+    """
+    if not mechanism.starts:
+        return release(mechanism)
+    every = everything(mechanism)
+    trainings = [each for each in every if isinstance(each, Training)]
+    kinds = {(each.neighboring_relation, each.unit) for each in trainings}
+    if len(trainings) < len(every) or len(kinds) > 1 or trainings[0].unit == "couple":
+        return every
+    steps = tuple(step for each in trainings for step in each.everything)
+    return replace(trainings[0], steps=steps, beside=())
+
+
+def certify_by(
+    accountant: str, what: Release | tuple[Release, ...], *, delta: float
+) -> Certificate:
     """The certificate by the accountant of that name. An entry from outside of the trusted base may
     say more than the base, never less.
 
@@ -91,6 +115,11 @@ def certify_by(accountant: str, what: Release, *, delta: float) -> Certificate:
     module = bounding(accountant)
     if accountant in _OWN:
         return certify(what, delta=delta, only=accountant)
+    if not isinstance(what, Training | Unaccounted | BestOf):
+        raise CannotAnalyze(
+            f"{accountant}: expected one release, got a trial that starts from an export of another"
+            f" kind ({', '.join(_OWN)} compose them)"
+        )
     least, own = certify(what, delta=delta), float(module.of_release(what, delta=delta))
     if own <= least.epsilon:
         return least
@@ -110,8 +139,15 @@ def bounding(accountant: str) -> ModuleType:
     return module
 
 
-def _replace_one(what: Release, delta: float, found: Certificate, *, exact: bool) -> float | None:
+def _replace_one(
+    mechanism: Mechanism,
+    what: Release | tuple[Release, ...],
+    found: Certificate,
+    *,
+    exact: bool,
+) -> float | None:
     """Epsilon when a record is replaced: the shuffled figure itself, or that of the sampling."""
-    if what.neighboring_relation == "replace_one" or math.isinf(found.epsilon):
+    relation = found.neighboring_relation or mechanism.neighboring_relation
+    if relation == "replace_one" or math.isinf(found.epsilon):
         return found.epsilon
-    return certify(what, delta=delta, replace_one=True).epsilon if exact else None
+    return certify(what, delta=found.delta, replace_one=True).epsilon if exact else None

@@ -8,6 +8,11 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.releases import release
 from trainables.privacy.summary import plain
 
+COMPOSED = (
+    "model.encoder is an export that was trained on records of this data set: every epsilon is that"
+    " of both trainings together, and target_epsilon sets the noise of this training alone"
+)
+
 VERSION = 7  # of the accounting code: to be raised with every change of a figure (test_values.py)
 
 
@@ -20,8 +25,10 @@ def values_of(mechanism: Mechanism) -> dict[str, Any]:
     paper = None
     if paper_zcdp.applies(mechanism):
         paper = [plain(mechanism.noise_multiplier_at(epoch)) for epoch in epochs]
+    started = {"starts": [asdict(start) for start in mechanism.starts]} if mechanism.starts else {}
     return {
         "version": VERSION,
+        **started,
         "release": plain(asdict(release(mechanism))),
         "delta": mechanism.delta,
         "noise_multiplier": mechanism.noise_multiplier,
@@ -32,13 +39,15 @@ def values_of(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def warnings(mechanism: Mechanism) -> tuple[str, ...]:
-    """Warnings about a mechanism, one sentence each; none where inputs were read from private
-    records, n perhaps among them: then no epsilon holds at any delta.
+    """Warnings about a mechanism, one sentence each; none about delta where inputs were read from
+    private records, n perhaps among them: then no epsilon holds at any delta.
     """
+    found = (COMPOSED,) if mechanism.starts else ()
     expected = mechanism.delta * mechanism.num_records
     if mechanism.claims_privacy and not mechanism.undeclared and expected >= 1:
         return (
+            *found,
             f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a mechanism"
             f" publish a whole record of the {mechanism.num_records} and still meet the claim",
         )
-    return ()
+    return found

@@ -14,9 +14,9 @@ NO_GUARANTEE = "its figure is no guarantee of what runs; it is reported beside e
 
 def applies(mechanism: Mechanism) -> bool:
     """Whether the figure is of the noise schedule of the mechanism's engine."""
-    # Its epochs are passes over the data.
+    # Its epochs are passes over the data, and all that it has released are their steps.
     own = bool(catalogue.entry("engines", mechanism.engine).PAPER_FIGURE)
-    return own and not mechanism.num_steps
+    return own and not mechanism.num_steps and not mechanism.starts
 
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:

@@ -19,6 +19,7 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import default_delta
 from trainables.privacy.summary import PrivacySummary, plain
 
+STARTING_WEIGHTS = "the starting weights"
 COVERS = "the training records; validation and test records are not covered"
 _MECHANISM = frozenset(field.name for field in fields(Mechanism))
 
@@ -204,6 +205,22 @@ def make(
         clipping_check=clipping_check,
     )
     return card if n_is_declared else _without_count(card, mechanism)
+
+
+def with_starts(card: PrivacyCard, mechanism: Mechanism, summary: PrivacySummary) -> PrivacyCard:
+    """The card of a trial that reads exports of its own records as encoders (`Mechanism.starts`),
+    with the figures of the composition. The trial, which does not know the exports of a home, took
+    its starting weights for public.
+    """
+    public = (line for line in card.public if not line.startswith(STARTING_WEIGHTS))
+    return card.model_copy(
+        update={
+            **asdict(summary),
+            "guarantee": guarantee(mechanism, summary),
+            "mechanism": plain(asdict(mechanism)),
+            "public": tuple(public),
+        }
+    )
 
 
 def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:

@@ -27,9 +27,15 @@ def neighbours(unit: str, relation: str) -> str:
 
 def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
     """The guarantee of the mechanism, or that no finite epsilon holds."""
-    change = neighbours(mechanism.unit, mechanism.neighboring_relation)
+    change = neighbours(mechanism.unit, summary.neighboring_relation)
     if math.isinf(summary.epsilon):
         return f"**No finite epsilon holds** for {change}."
+    if mechanism.starts:
+        return (
+            f"The weights after every step, together with the exports that they start from, are"
+            f" ({format_epsilon(summary.epsilon)}, {format_delta(summary.delta)})-differentially"
+            f" private for {change}."
+        )
     if not mechanism.trains:
         return (
             "No record was trained on: the model is public knowledge alone, the same whatever the"

@@ -8,6 +8,7 @@ that ships 1 in 96,000.
 
 Unrelated corpora share texts by chance ("yes", "play some music"): of those that this project
 reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is not chance (`_FEW`).
+What may pass stands on the card (`THRESHOLDS`).
 """
 
 import hashlib
@@ -27,6 +28,13 @@ _REST = re.compile(r"[\W_]+")
 _LONG = 24  # bytes of letters and digits, about six English words
 _FEW = 3  # records that any two corpora may share; beyond, so large a part:
 _SHARE, _LONG_SHARE = 0.1, 0.005  # of all records, in texts of any length and in long ones
+_OF = 2_000  # long records, an example
+THRESHOLDS = (
+    f"compared by letters and digits; refused above {_SHARE:.0%} of all records, or above"
+    f" {_LONG_SHARE:.1%} in texts of {_LONG} letters and digits or more, but for no {_FEW} records:"
+    f" of {_OF:,} long records {_LONG_SHARE * _OF:.0f} may be among them word for word, and other"
+    " wordings are not looked for"
+)
 
 
 def key_of(text: str) -> bytes:

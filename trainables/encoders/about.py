@@ -13,7 +13,7 @@ from typing import Any
 
 from trainables import catalogue
 from trainables.data.corpus import Corpus
-from trainables.data.learnt import keys_of, read_hashes, shares_records
+from trainables.data.learnt import THRESHOLDS, keys_of, read_hashes, shares_records
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
 
@@ -55,8 +55,7 @@ class About:
         if is_private:
             yield (
                 f"the pretraining texts of the encoder {self.name}, which share no more records"
-                " with the data than chance explains (compared by letters and digits, not by the"
-                " corpora's names)"
+                f" with the data than chance explains ({THRESHOLDS})"
             )
 
 

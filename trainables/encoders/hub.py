@@ -30,6 +30,7 @@ from trainables.encoders.about import (
     about_of,
     shipped_encoders,
 )
+from trainables.encoders.origin import ORIGIN, is_export, origin_of
 from trainables.errors import InvalidData, InvalidInput, one_line, quote, words_of
 from trainables.files import read_written_json
 from trainables.sections import DataConfig
@@ -128,12 +129,19 @@ class PublicEncoder:
                 f" {', '.join(self.about.corpora)}"
                 f" ({self.about.card.get('starts_from', 'unknown start')})"
             )
+        sizes = (
+            f"{self.config.model_type}, {self.config.num_layers} layers of width"
+            f" {self.config.width}"
+        )
+        if is_export(self.place):
+            origin = origin_of(self.place)
+            what = "of unknown epsilon" if origin is None else origin.guarantee
+            return f"the encoder of an earlier export, {what} ({sizes})"
         readme = self.place / "README.md"
         text = readme.read_bytes().decode(errors="replace") if readme.is_file() else ""
         found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)
         return (
-            f"the public encoder {published_name(self.name)} ({self.config.model_type},"
-            f" {self.config.num_layers} layers of width {self.config.width}, licence"
+            f"the public encoder {published_name(self.name)} ({sizes}, licence"
             f" {found[1] if found else 'not stated'}; what it learnt from is not known here)"
         )
 
@@ -149,7 +157,8 @@ class PublicEncoder:
 
     def digest(self) -> str:
         """SHA-256 over the files that features depend on, by name and content."""
-        files = [f for f in files_of(self.place) if f.name not in (*_PAPERS, LEARNT)]
+        unread = (*_PAPERS, LEARNT, ORIGIN)
+        files = [f for f in files_of(self.place) if f.name not in unread]
         return digest_of(sorted(files) if self.about else files)  # the orders of saved digests
 
 
@@ -197,7 +206,7 @@ def files_of(place: Path) -> list[Path]:
     names = sorted(os.listdir(place))
     unread = _PAPERS if ABOUT in names else ()  # the card has its licences
     small = [name for name in names if _SMALL.fullmatch(name) and name not in unread]
-    added = [name for name in (ABOUT, MOMENTS, NAMES, LEARNT) if name in names]
+    added = [name for name in (ABOUT, MOMENTS, NAMES, LEARNT, ORIGIN) if name in names]
     return [place / name for name in (*small, *_weights(names), *added)]
 
 
@@ -328,7 +337,7 @@ def is_here(encoder: str) -> bool:
     """Whether the hub need not be asked for an encoder: it is another's, or whole in its cache."""
     if not _is_of_hub(encoder):
         return True
-    kept = _cached_folder(encoder)
+    kept = cached_folder(encoder)
     return kept is not None and bool(_weights(os.listdir(kept)))
 
 
@@ -338,14 +347,15 @@ def _of_hub(encoder: str) -> Path:
 
     Raises: as `_fetch` and `_config_in`.
     """
-    place = _cached_folder(encoder) or _fetch(encoder, weights=False)
+    place = cached_folder(encoder) or _fetch(encoder, weights=False)
     if not _weights(os.listdir(place)):
         _config_in(place, encoder)
         place = _fetch(encoder, weights=True)
     return place
 
 
-def _cached_folder(encoder: str) -> Path | None:
+def cached_folder(encoder: str) -> Path | None:
+    """The folder of a hub name in the hub's cache; None where it has none."""
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(encoder, "config.json")

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from trainables.errors import InvalidInput, quote
+
+if TYPE_CHECKING:
+    from trainables.guarantee.releases import Start
 
 Kind = Literal["private", "plain", "prior"]
 Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
@@ -50,6 +53,9 @@ class Mechanism:
     the standard deviation of Gaussian noise on the counts of a histogram over all records, each in
     one bin, that is released before the first step; 0: there is none. With `num_steps` > 0 the
     trial has so many steps and an epoch is `steps_per_epoch` of them, the last one what is left.
+
+    `starts` are exports that were trained on records of the same data set and that the trial reads
+    as encoders: its epsilon is that of the composition (`releases.everything`).
     """
 
     engine: str
@@ -78,6 +84,7 @@ class Mechanism:
     histogram_noise_multiplier: float = 0.0
     num_steps: int = 0
     steps_per_epoch: int = 1  # with num_steps or sampling full
+    starts: tuple[Start, ...] = ()
 
     def __post_init__(self) -> None:
         _refuse_out_of_range(self)

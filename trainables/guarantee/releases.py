@@ -191,6 +191,16 @@ class BestOf:
 Release = Training | Unaccounted | BestOf
 
 
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What the weights that a training starts from have released about its records: the `releases`
+    of an earlier export, whose opaque id `source` is.
+    """
+
+    source: str
+    releases: tuple[Release, ...]
+
+
 def quieter(steps: tuple[S, ...], factor: float) -> tuple[S, ...]:
     """The steps with `factor` times their noise."""
     return tuple(replace(step, sigma=step.sigma * factor) for step in steps)
@@ -202,7 +212,7 @@ def release(
     """The release of epochs `first` to `last` - 1 of a mechanism (default: of all).
 
     A part of an epoch is charged as a whole one; what was released before the first step (a noised
-    histogram, what weights start from) with the first epoch.
+    histogram) with the first epoch. What weights start from was charged to the trial that made it.
 
     Raises: InvalidInput unless 0 <= first <= last <= epochs.
     """
@@ -225,6 +235,16 @@ def release(
         neighboring_relation=relation,
         unit=unit,
     )
+
+
+def everything(mechanism: Mechanism) -> tuple[Release, ...]:
+    """The release of a mechanism, and those of what its weights start from."""
+    return (*(each for start in mechanism.starts for each in start.releases), release(mechanism))
+
+
+def once(starts: Iterable[Start]) -> dict[tuple[Start, int], Release]:
+    """What several trainings start from, under keys: each release once, whatever starts from it."""
+    return {(start, n): each for start in starts for n, each in enumerate(start.releases)}
 
 
 def _epoch(mechanism: Mechanism, epoch: int) -> Step:

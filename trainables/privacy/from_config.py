@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from pydantic import TypeAdapter
+
 from trainables import catalogue
 from trainables.config import PrivacyConfig, TargetEpsilon, TrainingConfig, TrialConfig, part
 from trainables.errors import InvalidInput
 from trainables.guarantee.mechanism import Kind, Mechanism, refuse_large_batch
+from trainables.guarantee.releases import Start
+
+_STARTS = TypeAdapter(tuple[Start, ...])
 
 
 def default_delta(num_records: int) -> float:
@@ -97,7 +102,8 @@ def _decay_of(privacy: PrivacyConfig, epochs: int) -> tuple[float, ...]:
 def from_plain(fields: Mapping[str, Any]) -> Mechanism:
     """A mechanism from the plain data of a card."""
     lists = {name: tuple(fields[name]) for name in ("noise_decay", "undeclared", "stages")}
-    return Mechanism(**{**fields, **lists})
+    starts = _STARTS.validate_python(fields.get("starts", ()))  # cards of before have none
+    return Mechanism(**{**fields, **lists, "starts": starts})
 
 
 def build_from(

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables import catalogue, evidence
+from trainables.cards.card import STARTING_WEIGHTS
 from trainables.config import TrialConfig
 from trainables.encoders.about import about_of
 from trainables.figures import VALIDATION
@@ -130,7 +131,7 @@ def _public(setup: Setup) -> list[str]:
         found += about.public_inputs(is_private=is_private)
     if setup.config.privacy.group_scale.name == "public":
         found.append("made utterances, for the scale of parameter groups")
-    return [*found, f"the starting weights ({setup.model.provenance})"]
+    return [*found, f"{STARTING_WEIGHTS} ({setup.model.provenance})"]
 
 
 def save_model(setup: Setup, folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainables.cards.card import counted_fields
 from trainables.config import TrialConfig
+from trainables.data.learnt import THRESHOLDS
 from trainables.data.texts import EncodedTexts
 from trainables.files import dump_json
 from trainables.generation._material import UTTERANCES, Drawn, Plan
@@ -20,6 +21,7 @@ from trainables.system import phase
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._pretraining import mean_token_loss, pretrain
+from trainables.tasks._synthesis_checks import learns_from_public_text
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.tasks.parsing import parser_of
 from trainables.training import Trained, train
@@ -165,6 +167,11 @@ def _public(setup: SynthesisSetup) -> list[str]:
         f"a share of {synthesis.public_fraction:g} of the training part, drawn at random",
         f"the starting weights ({'; '.join(setup.notes)})",
     ]
+    if learns_from_public_text(setup.config) and not setup.corpus.public:
+        found.append(
+            "utterances of public corpora, which share no more records with the data than chance"
+            f" explains ({THRESHOLDS})"
+        )
     if setup.method.READS_PROMPTS and synthesis.histogram == "public":
         found.append("the frequencies of the prompts")
     return found

@@ -2,6 +2,7 @@
 weights give byte-equal exports, privacy cards, public reports and data cards.
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sweep.synthesis.data_card import Filters
 from sweep.synthesis.synthesize import write_utterances
 from sweep.synthesis.trained_text import open_trained
 from sweep.tracking.mlflow_store import Tracker
+from tests.encoders import family_folders
 from tests.sweep.neighbours import (
     content,
     corpus,
@@ -86,6 +88,28 @@ def test_neighbouring_utterances_leave_equal_bytes(tmp_path, unit, engine, which
         assert {each for each in names if each not in table} == set()
         left.append(leaving(home, tmp_path / f"{name} out"))
     require_equal(*left, name="weights.safetensors")
+
+
+def test_exports_of_encoders_differ_by_an_id_that_is_drawn_and_nothing_else(tmp_path):
+    """The id of weights that another trial can start from is no function of the records: it is
+    another one in every home. `manifest.json` has the SHA-256 of its file.
+    """
+    family_folders.write(tmp_path / "public", "bert")
+    model = {"name": "bert", "encoder": str(tmp_path / "public"), "num_layers": 1}
+    left, relation = [], "add_or_remove_one"
+    for name, rows in (("corpus", corpus()), ("neighbour", neighbours("record", relation)[0])):
+        home = nlu_home(tmp_path / name, rows, unit="record", engine="dp_sgd", model=model)
+        left.append(leaving(home, tmp_path / f"{name} out"))
+    origin, manifest = "export0/model/transformers/export.json", "export0/manifest.json"
+    stated = [json.loads(each.pop(origin)) for each in left]
+    assert stated[0].pop("id") != stated[1].pop("id")
+    assert stated[0] == stated[1]
+    assert stated[0].keys() == {"epsilon", "delta"}
+    marks = [json.loads(each.pop(manifest))["files"] for each in left]
+    for each in marks:
+        del each[origin.removeprefix("export0/")]["sha256"]
+    assert marks[0] == marks[1]
+    require_equal(*left, name="transformers/model.safetensors")
 
 
 def public_metrics(folder, settings):

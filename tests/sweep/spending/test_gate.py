@@ -18,6 +18,7 @@ from tests.accountants._mechanisms import mechanism as made
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, certify, paper_zcdp, release
 from trainables.config import parse
+from trainables.guarantee.releases import Start
 from trainables.privacy.from_config import build
 
 EPOCHS = 3
@@ -73,6 +74,30 @@ def train(opened, name, *done, attempt=1):
     """The answers to beginning an attempt after `done[0]` epochs and going on after each other."""
     begun = opened.begin(name, attempt=attempt, epochs_done=done[0])
     return [begun, *(opened.go_on(name, epochs_done=each) for each in done[1:])]
+
+
+def test_what_trials_start_from_counts_once_in_their_total():
+    """Also where some have begun before; and in the budget of a trial whose epochs repeat."""
+    start = Start(source="an export", releases=(release(mechanism()),))
+    trials = [trial(name, mechanism=replace(mechanism(), starts=(start,))) for name in "ab"]
+    trials.append(trial("c"))  # which starts from a public encoder
+    charges, total = Charges(), 1.01 * cost(3)
+    opened = gate(*trials, charge=charges, total=total)
+    for name in "ab":
+        assert train(opened, name, *range(EPOCHS + 1)) == [None] * (EPOCHS + 1)
+    assert all(entry.starts == (start,) for entry in charges.entries)
+    for each in (opened, gate(*trials, total=total, spent=charges.entries)):
+        assert "exceeds budget.total" in train(each, "c", 0, 1, 2)[-1]
+        assert "exceeds budget.total" in each.refusal(trials[2])
+    waiting = gate(trials[0], total=1.01 * cost(2))
+    assert "exceeds budget.total" in waiting.refusal(trials[2])
+    assert gate(trial("a"), total=1.01 * cost(2)).refusal(trials[2]) is None
+    first, again = charges.entries[EPOCHS - 1], Charges()
+    repeats = gate(trials[0], charge=again, budget=Budget(epsilon=1.01 * cost(2)), spent=[first])
+    assert "with earlier attempts exceeds" in train(repeats, "a", 0, attempt=2)[0]
+    alone = replace(first, starts=())
+    plain = gate(trial("a"), budget=Budget(epsilon=1.01 * cost(2)), spent=[alone])
+    assert train(plain, "a", 0, attempt=2) == [None]
 
 
 def cost(number, **fields):
