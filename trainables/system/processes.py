@@ -39,6 +39,24 @@ def descendants(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     return found
 
 
+def is_own_port(host: str, port: int) -> bool:
+    """Whether all that listens at a TCP port of this machine are processes of this user; False
+    where none does, or where the system does not tell.
+    """
+    try:
+        listening = [
+            each.pid
+            for each in psutil.net_connections("tcp")
+            if each.status == psutil.CONN_LISTEN
+            and tuple(each.laddr) in {(place, port) for place in (host, "0.0.0.0", "::")}
+        ]
+        # Without an id: of another user or of another container.
+        owners = [pid and psutil.Process(pid).uids().real for pid in listening]
+    except psutil.Error:
+        return False
+    return bool(owners) and all(owner == os.getuid() for owner in owners)
+
+
 def kill(processes: Iterable[psutil.Process]) -> None:
     """Kill those that still run."""
     for process in processes:
