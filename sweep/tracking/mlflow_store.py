@@ -464,14 +464,27 @@ def params_of(plan: PlannedTrial) -> dict[str, object]:
 def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     """What an ended trial's run says beside the figures `shown`."""
     hidden = [key for key, (name, _) in shown.items() if not record.plan.may_publish(name)]
+    reason = public_reason(record)
     return {
-        "sweep.reason": record.reason or "",
+        "sweep.reason": reason,
+        f"{CURATOR}.reason": "" if reason == record.reason else record.reason,
         f"{CURATOR}.violation": "; ".join(violations([record])),
         f"{CURATOR}.notes": "; ".join(record.notes),  # they speak of attacks
         CURATOR: ", ".join(sorted(hidden)),
         # MLflow has no infinity: such a figure is a tag and no metric.
         **{key: "inf" for key, (_, value) in shown.items() if math.isinf(value)},
     }
+
+
+def public_reason(record: TrialRecord) -> str:
+    """Why a trial ended as it did, as far as that may be public: the kind of an error, whose words
+    may quote what no epsilon covers, such as a norm of gradients; the words of a budget unless
+    their figures follow from a number of records that is not declared.
+    """
+    if record.reason and record.status is TrialStatus.FAILED:
+        kind = re.match(r"[A-Z]\w+(?=: | at )", record.reason)
+        return f"failed with {kind[0]}" if kind else "failed"
+    return "" if record.plan.reveals_count("epsilon_paper") else record.reason or ""
 
 
 def accepted(name: str) -> str:
