@@ -5,6 +5,7 @@ import io
 import logging
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -29,6 +30,8 @@ _STARTS = 3
 _REMOVALS = 5  # tries to remove a folder
 _ANSWER_SECONDS = 120.0  # of a node
 _OUT_OF_MEMORY = "due to memory pressure"  # in what Ray prints of workers that it has killed
+_NO_TOKEN = b"InvalidAuthToken"  # in what Ray's libraries log of a token that is refused
+_LOG_LINE = re.compile(rb"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\][^\n]*\n")
 _memory = threading.Event()  # Ray has said that
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
@@ -99,24 +102,26 @@ def session(settings: RunSettings) -> Iterator[None]:
     if settings.address is not None:
         packages = [str(_PACKAGES / name) for name in ("sweep", "trainables", "search_spaces")]
         try:
-            ray.init(
-                address=settings.address,
-                namespace=NAMESPACE,
-                log_to_driver=False,
-                logging_level=logging.CRITICAL,
-                runtime_env={"py_modules": packages},
-            )
-        except ray.exceptions.AuthenticationError:  # whose words are a paragraph
-            raise InvalidInput(
-                f"the Ray cluster at address={settings.address!r} refused the token: expected"
-                " RAY_AUTH_MODE=token and the cluster's own in RAY_AUTH_TOKEN, or its file in"
-                " RAY_AUTH_TOKEN_PATH (`ray get-auth-token` prints it on the cluster's head)"
-            ) from None
+            with _unheard() as said:
+                ray.init(
+                    address=settings.address,
+                    namespace=NAMESPACE,
+                    log_to_driver=False,
+                    logging_level=logging.CRITICAL,
+                    runtime_env={"py_modules": packages},
+                )
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            # Of a wrong token the error says nothing, of a missing one a page.
+            is_token = isinstance(error, ray.exceptions.AuthenticationError)
+            if is_token or any(_NO_TOKEN in words for words in said):
+                raise InvalidInput(
+                    f"the Ray cluster at address={settings.address!r} refused the token: expected"
+                    " RAY_AUTH_MODE=token and the cluster's own in RAY_AUTH_TOKEN, or its file in"
+                    " RAY_AUTH_TOKEN_PATH (`ray get-auth-token` prints it on the cluster's head)"
+                ) from None
             raise InvalidInput(
-                "expected address to be that of a running Ray cluster, whose token is in"
-                " RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH if it requires one,"
-                f" got {settings.address!r} ({one_line(words_of(error), characters=300)})"
+                f"expected address to be that of a running Ray cluster, got {settings.address!r}"
+                f" ({one_line(words_of(error), characters=300)})"
             ) from None
     else:
         _start_own(settings)
@@ -153,6 +158,31 @@ class _WithoutRay(io.TextIOBase):
         """Flush stderr."""
         if sys.stderr is not None:
             sys.stderr.flush()
+
+
+@contextmanager
+def _unheard() -> Iterator[list[bytes]]:
+    """Keep from stderr what Ray's libraries write there themselves, such as a line a second while a
+    token is refused; it is in the list that this yields once the block has ended. The rest follows.
+    """
+    found: list[bytes] = []
+    try:
+        screen = os.dup(2)
+    except OSError:  # closed by the caller
+        yield found
+        return
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield found
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)
+            said.seek(0)
+            written = said.read()
+            found += _LOG_LINE.findall(written)
+            with suppress(OSError):
+                os.write(2, _LOG_LINE.sub(b"", written))
 
 
 def took_memory() -> bool:

@@ -467,7 +467,7 @@ def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> 
     reason = public_reason(record)
     return {
         "sweep.reason": reason,
-        f"{CURATOR}.reason": "" if reason == record.reason else record.reason,
+        f"{CURATOR}.reason": "" if reason == record.reason else record.reason or "",
         f"{CURATOR}.violation": "; ".join(violations([record])),
         f"{CURATOR}.notes": "; ".join(record.notes),  # they speak of attacks
         CURATOR: ", ".join(sorted(hidden)),
