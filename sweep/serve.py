@@ -1,5 +1,7 @@
 """MLflow's server on loopback, and the addresses of Ray's dashboards on this machine."""
 
+import errno
+import hashlib
 import json
 import os
 import signal
@@ -11,76 +13,131 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sweep import access
 from sweep.settings import Settings
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import InvalidInput, TrialFailed, system_words
 from trainables.files import make_folder
+from trainables.system import processes
 
 HOST = "127.0.0.1"
+TOKEN = "SWEEP_UI_TOKEN"  # the variable that MLflow's server reads its token from
 RAY_DASHBOARD_PORTS = range(8265, 8270)  # the preferred port and alternatives
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_PACKAGES = str(Path(__file__).parents[1])
 _PATIENCE = 90.0  # seconds for MLflow's server to answer
 
 
-@contextmanager
-def mlflow_server(settings: Settings, *, port: int) -> Iterator[str]:
-    """MLflow's server on the store of the settings, at the address that this yields.
+@dataclass(frozen=True)
+class Server:
+    """A web server, and the token that it asks for; "" where it asks for none that is known."""
 
-    A tracking URI that is a server is yielded as it is, and so is a server at the port with the
-    same home. A server that was started here ends with the block.
+    address: str
+    token: str = ""
+
+    def link(self, page: str = "/") -> str:
+        """The address of a page, to be opened in a browser."""
+        path, sign, fragment = page.partition("#")
+        fields = f"?{access.FIELD}={self.token}" if self.token else ""
+        return f"{self.address}{path}{fields}{sign}{fragment}"
+
+
+@contextmanager
+def mlflow_server(settings: Settings, *, port: int, token: str) -> Iterator[Server]:
+    """MLflow's server on the store of the settings, which asks for `token`.
+
+    A tracking URI that is a server is yielded as it is. So is a server that this user has started
+    at the port for the same home and store, with its own token. A server that was started here ends
+    with the block.
 
     Raises: InvalidInput where the port is taken, TrialFailed where the server does not come up.
     """
     if settings.tracking_uri.startswith(("http://", "https://")):
-        yield settings.tracking_uri
+        yield Server(settings.tracking_uri)
         return
-    address = f"http://{HOST}:{port}"
-    artifacts = settings.artifacts_dir.as_uri()
-    if _is_open(port):
-        found = mlflow_experiment(address) or {}
-        if found.get("artifact_location") == artifacts:
-            yield address
-            return
-        raise InvalidInput(f"port {port} is taken: expected --port to be a free one")
-    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port)]
-    command += ["--workers", "1", "--artifacts-destination", artifacts]
+    note = settings.home / f".ui-{port}.json"
+    try:
+        listening = socket.create_server((HOST, port))
+    except OSError as problem:
+        if (found := _running(settings, port, note)) is None:
+            raise _no_port(port, problem) from None
+        yield found
+        return
+    found = Server(f"http://{HOST}:{port}", token)
     environment = {
-        # Without it the server starts about ten processes for jobs that are never submitted.
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
-        # No argument, which every user of this machine could read: it may have a password.
-        "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri,
+        # No arguments, which every user of this machine could read.
+        "MLFLOW_TRACKING_URI": settings.tracking_uri,
+        "SWEEP_HOME": str(settings.home),
+        TOKEN: token,
+        "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGES, os.environ.get("PYTHONPATH")))),
     }
     make_folder(settings.home)
     log = settings.home / "mlflow-server.log"
-    with log.open("w", encoding="utf-8") as output:
+    with listening, log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(
-            command,
+            # -P: no folder of the home is taken for a package.
+            [sys.executable, "-P", "-m", "sweep.tracking.server", str(listening.fileno())],
             env={**os.environ, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=settings.home,
+            pass_fds=[listening.fileno()],
             start_new_session=True,  # Ctrl-C is for us; we end it ourselves
         )
     try:
         deadline = time.monotonic() + _PATIENCE
-        while _status(f"{address}/health") != 200:
+        while _status(f"{found.address}/health", token) != 200:
             if server.poll() is not None or time.monotonic() > deadline:
                 raise TrialFailed(f"MLflow's server did not start; its log is {log}")
-            time.sleep(0.2)
-        yield address
+            time.sleep(0.1)
+        note.touch(mode=0o600)
+        note.write_text(json.dumps({"token": token, "store": _digest(settings)}))
+        yield found
     finally:
         _end_group(server)
+        note.unlink(missing_ok=True)
 
 
-def mlflow_experiment(address: str) -> dict[str, Any] | None:
+def _running(settings: Settings, port: int, note: Path) -> Server | None:
+    """The server of an earlier `sweep ui` at this port, for the same home and store. No other
+    user's process is asked, which would learn the token.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        noted = json.loads(note.read_text())
+        found = Server(f"http://{HOST}:{port}", noted["token"])
+        is_same = noted["store"] == _digest(settings) and processes.is_own_port(HOST, port)
+        if is_same and _status(f"{found.address}/health", found.token) == 200:
+            return found
+    return None
+
+
+def _digest(settings: Settings) -> str:
+    """Stands for the store, whose address may have a password."""
+    return hashlib.sha256(settings.tracking_uri.encode()).hexdigest()
+
+
+def _no_port(port: int, problem: OSError) -> InvalidInput:
+    if problem.errno != errno.EADDRINUSE:
+        why = f"cannot be used ({system_words(problem)})"
+    elif processes.is_own_port(HOST, port):
+        why = "is taken by a process of yours that is no `sweep ui` of this home and store"
+    else:
+        why = "is taken by another user's process" if _is_open(port) else "is taken"
+    free = next((each for each in range(max(port, 1_023) + 1, 65_536) if not _is_open(each)), None)
+    return InvalidInput(f"port {port} {why}: expected --port to be a free one, such as {free}")
+
+
+def mlflow_experiment(server: Server) -> dict[str, Any] | None:
     """The experiment of all sweeps at an MLflow server; None without it, or for another server."""
-    query = f"{address}/api/2.0/mlflow/experiments/get-by-name?experiment_name=sweeps"
+    query = f"{server.address}/api/2.0/mlflow/experiments/get-by-name?experiment_name=sweeps"
     try:
-        with _open(query, timeout=5) as answer:
+        with _open(query, timeout=5, token=server.token) as answer:
             found = json.load(answer).get("experiment")
     except (OSError, HTTPException, ValueError, AttributeError):
         return None
@@ -88,9 +145,12 @@ def mlflow_experiment(address: str) -> dict[str, Any] | None:
 
 
 def ray_dashboards() -> list[str]:
-    """Addresses of the running dashboards of Ray, one for each running sweep."""
-    found = [f"http://{HOST}:{port}" for port in RAY_DASHBOARD_PORTS if _is_open(port)]
-    return [address for address in found if _status(address) is not None]
+    """Addresses of the running dashboards of this user's Ray, one for each running sweep. A page of
+    another user would get the token of Ray that is typed into it.
+    """
+    found = [port for port in RAY_DASHBOARD_PORTS if _is_open(port)]
+    own = [f"http://{HOST}:{port}" for port in found if processes.is_own_port(HOST, port)]
+    return [address for address in own if _status(address) is not None]
 
 
 def _is_open(port: int) -> bool:
@@ -100,18 +160,20 @@ def _is_open(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def _open(url: str, *, timeout: float) -> Any:
+def _open(url: str, *, timeout: float, token: str = "") -> Any:
     """An address of this machine is opened without the environment's proxy, which would look for
     it on its own machine.
     """
     is_here = urlsplit(url).hostname == HOST
-    return (_DIRECT.open if is_here else urllib.request.urlopen)(url, timeout=timeout)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, headers=headers)
+    return (_DIRECT.open if is_here else urllib.request.urlopen)(request, timeout=timeout)
 
 
-def _status(url: str) -> int | None:
+def _status(url: str, token: str = "") -> int | None:
     """A web server's status for a page; None where nothing that speaks HTTP answers."""
     try:
-        with _open(url, timeout=2) as answer:
+        with _open(url, timeout=2, token=token) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refusal:
         return refusal.code

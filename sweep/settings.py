@@ -18,6 +18,7 @@ _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")
 _NAMES = "password|passwd|pwd|secret|token|key|sig|odbc_connect"
 _SECRET = re.compile(rf"(?i)([?&][^=&\s]*(?:{_NAMES})[^=&\s]*=)[^&\s]*")
 _ESCAPE = re.compile("%(?=[0-9A-Fa-f]{2})")
+_SQLITE, _SQLITE_WITH_DRIVER = "sqlite:///", "sqlite+pysqlite:///"
 _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks")
 
 
@@ -63,6 +64,8 @@ def from_environment(
     given = os.environ if environment is None else environment
     home = _folder("SWEEP_HOME", given.get("SWEEP_HOME") or "sweeps")
     uri = tracking_uri or given.get("MLFLOW_TRACKING_URI") or sqlite_uri(home / "mlflow.db")
+    if _ESCAPE.search(uri) and uri.startswith(_SQLITE):
+        uri = uri.replace(_SQLITE, _SQLITE_WITH_DRIVER, 1)
     scheme = uri.split(":")[0].split("+")[0]
     if scheme not in _SCHEMES or (":" not in uri and uri != "databricks"):
         raise InvalidInput(
@@ -110,23 +113,25 @@ def _require_folder(place: Path) -> None:
 
 def sqlite_uri(file: Path) -> str:
     """The address of a SQLite file, with signs escaped that its reader would take for something
-    else. No others are, since MLflow also makes the folder that it reads without the escapes.
+    else. With an escape it names its driver: without one MLflow makes the folder that it reads
+    without the escapes, too.
 
-    >>> sqlite_uri(Path("/data/50% done?/mlflow.db")), sqlite_uri(Path("/data/a%20b"))
-    ('sqlite:////data/50% done%3F/mlflow.db', 'sqlite:////data/a%2520b')
+    >>> sqlite_uri(Path("/data/mlflow.db")), sqlite_uri(Path("/data/50% done?/a"))
+    ('sqlite:////data/mlflow.db', 'sqlite+pysqlite:////data/50% done%3F/a')
     """
-    return f"sqlite:///{_ESCAPE.sub('%25', str(file)).replace('?', '%3F')}"
+    name = _ESCAPE.sub("%25", str(file)).replace("?", "%3F")
+    return f"{_SQLITE if name == str(file) else _SQLITE_WITH_DRIVER}{name}"
 
 
 def sqlite_file(uri: str) -> Path | None:
     """The file of a SQLite address; None for any other address.
 
-    >>> sqlite_file("sqlite:////data/50% done%3F/mlflow.db")
+    >>> sqlite_file("sqlite+pysqlite:////data/50% done%3F/mlflow.db")
     PosixPath('/data/50% done?/mlflow.db')
     """
-    place, _, _ = uri.partition("?")
-    name = unquote(place.removeprefix("sqlite:///"))
-    return Path(name) if place.startswith("sqlite:///") and name not in ("", ":memory:") else None
+    place = uri.partition("?")[0].replace(_SQLITE_WITH_DRIVER, _SQLITE, 1)
+    name = unquote(place.removeprefix(_SQLITE))
+    return Path(name) if place.startswith(_SQLITE) and name not in ("", ":memory:") else None
 
 
 def hide_passwords(text: str) -> str:

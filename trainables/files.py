@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from trainables.documents import DocumentProblem, parse_json, parse_yaml, require_text
-from trainables.errors import InvalidData, kind_of
+from trainables.errors import InvalidData, kind_of, system_words
 
 TO_UTF_8 = " (if it is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE > NEW` converts it)"
 # What reading a damaged archive, compressed file or file of arrays raises.
@@ -152,8 +152,12 @@ def file_lines(
                     yield InvalidData(f"{line} in {where}{'' if said else line.advice}")
                     said = said or line.advice
     except DAMAGED as error:
-        kind = type(error).__name__
-        raise InvalidData(f"expected a file that can be read in {path}, got {kind}") from None
+        raise InvalidData(f"cannot read {path}: {_why(error)}") from None
+
+
+def _why(error: Exception) -> str:
+    """Why a file cannot be read; a library may quote the file."""
+    return (isinstance(error, OSError) and system_words(error)) or "the file is damaged"
 
 
 def object_lines(

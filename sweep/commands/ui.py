@@ -1,5 +1,6 @@
 """`sweep ui`: MLflow's server, and where Ray's dashboard is."""
 
+import secrets
 import threading
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +22,10 @@ def ui(
 ) -> None:
     """Start MLflow's server and Optuna's dashboard, if installed, on loopback, until Ctrl-C.
 
-    While a sweep runs, the address of Ray's dashboard is printed. A server that already runs is
-    kept. Optuna's dashboard shows the trials that had finished when their sweep was read.
+    Every user of this machine can reach them, so they ask for a random token, which is in the
+    printed links. While a sweep runs, the address of Ray's dashboard is printed. Your server for
+    the same home that already runs at the port is kept. Optuna's dashboard shows the trials that
+    had finished when their sweep was read.
     """
     if write_dashboards is not None:
         from dashboards import grafana
@@ -37,23 +40,28 @@ def ui(
     from sweep.search import exploration
     from sweep.settings import from_environment
 
-    settings = from_environment(tracking_uri=tracking_uri)
+    settings, token = from_environment(tracking_uri=tracking_uri), secrets.token_urlsafe(16)
     interrupts.now.explain = lambda: "what was started here has ended"
     with (
-        serve.mlflow_server(settings, port=port) as address,
-        exploration.dashboard(settings.home, host=serve.HOST) as explored,
+        serve.mlflow_server(settings, port=port, token=token) as mlflow,
+        exploration.dashboard(settings.home, host=serve.HOST, token=token) as explored,
     ):
+        optuna = None if explored is None else serve.Server(explored, token).link()
         ray = serve.ray_dashboards()
-        if (sweeps := serve.mlflow_experiment(address)) is not None:
-            address += f"/#/experiments/{sweeps.get('experiment_id')}/runs"
-        found = {"mlflow": address, "optuna": explored, "ray": ray[0] if ray else None}
+        experiment = serve.mlflow_experiment(mlflow)
+        page = f"#/experiments/{experiment.get('experiment_id')}/runs" if experiment else ""
+        link = mlflow.link(f"/{page}")
         if as_json:
-            print_json("ui", found)
+            found = {"mlflow": link, "optuna": optuna, "ray": ray[0] if ray else None}
+            print_json("ui", found | {"token": mlflow.token or None})
         else:
             say(
-                f"MLflow  {address}",
-                f"Optuna  {explored or 'not installed: pip install optuna-dashboard'}",
+                f"MLflow  {link}",
+                f"Optuna  {optuna or 'not installed: pip install optuna-dashboard'}",
                 *(f"Ray     {each} (its token: `ray get-auth-token`)" for each in ray),
-                "Ctrl-C ends what was started here.",
             )
+            if mlflow.token:
+                names = f"MLFLOW_TRACKING_URI={mlflow.address} MLFLOW_TRACKING_TOKEN={mlflow.token}"
+                say(f"Scripts {names}")
+            say("Ctrl-C ends what was started here.")
         threading.Event().wait()

@@ -19,6 +19,7 @@ from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_session
 from sweep.runtime.events import (
     GO_ON,
+    MAX_FAILURES,
     Events,
     Interrupted,
     RunSettings,
@@ -30,6 +31,7 @@ from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.worker_loop import LoneTeam, work
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import PricedTrial
+from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus, Turn
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
@@ -87,7 +89,8 @@ def run_trials(
 class Driver:
     """Called with each event, it returns whether the trial may continue. `watch` is called with
     each trial's progress, `rehearse` before the first charge of a trial; it raises InvalidInput
-    where the trial would fail. Not for several threads.
+    where the trial would fail. `notice` gets a line for a trial whose workers have died. Not for
+    several threads.
     """
 
     gate: SpendGate
@@ -96,6 +99,7 @@ class Driver:
     delivery: Delivery | None = None
     watch: Watch = lambda trial_id, progress: None
     rehearse: Callable[[TrialConfig], None] = lambda config: None
+    notice: Callable[[str], object] = lambda line: None
 
     _background: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, "accounting"), init=False
@@ -119,6 +123,8 @@ class Driver:
         kind, _, words = event.reason.partition(": ")
         if event.kind == "started":
             verdict = self._start(priced, event.attempt)
+            if event.reason and verdict.go_on:
+                self.notice(_of_a_death(event, priced.trial, verdict.epochs_done))
         elif event.report is not None:
             verdict = self._epoch(priced, event, event.report)
         elif event.result is not None:
@@ -226,6 +232,21 @@ class Driver:
 
     def _fail(self, trial: str, reason: str) -> None:
         self.folder.add(Turn(entry="failed", trial=trial, reason=reason, time=time.time()))
+
+
+def _of_a_death(event: TrialEvent, trial: PlannedTrial, epochs_done: int) -> str:
+    """What happened to the workers of a trial, and what is done."""
+    why = event.reason
+    if ray_session.took_memory():
+        why = (
+            "the memory of the machine ran out, so its worker processes were ended (fewer"
+            " resources.slots need less)"
+        )
+    place = f"after epoch {epochs_done}" if epochs_done else "at its beginning"
+    return (
+        f"trial {trial.id} ({trial.name}): {why}; new ones go on {place}"
+        f" (attempt {event.attempt} of {MAX_FAILURES + 1})"
+    )
 
 
 class _Refused(BaseException):

@@ -49,7 +49,8 @@ class TrialJob:
 class TrialEvent:
     """Something that happened to an attempt of a trial.
 
-    started   a group of workers takes the trial; the verdict says whether it may begin
+    started   a group of workers takes the trial; the verdict says whether it may begin; `reason` is
+              why the attempt before it ended, empty for the first
     epoch     `report` is set; the verdict says whether the next epoch may be spent. With a `reason`
               the scheduler has stopped the trial: the epoch is written, no further one is charged;
               `memory` is the largest number of bytes that its worker has taken, 0: unknown

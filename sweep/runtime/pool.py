@@ -16,6 +16,7 @@ from typing import Literal
 from sweep.runtime.events import GO_ON, MAX_FAILURES, TrialEvent, TrialJob, Verdict
 from trainables.result import EpochReport
 
+_DIED = "its worker processes died"
 STOPPED_BY_TUNE = "stopped by the scheduler of Ray Tune"
 State = Literal["ready", "leased", "running", "over"]
 
@@ -112,7 +113,7 @@ class Pool:
             if (trial := place.trial) is not None:
                 trial.failures += 1
                 if trial.failures > MAX_FAILURES:
-                    words = trial.last_words or "its worker processes died"
+                    words = trial.last_words or _DIED
                     failed = TrialEvent(
                         kind="failed",
                         trial_id=trial.job.trial_id,
@@ -133,7 +134,13 @@ class Pool:
                 place.trial = self._waiting.pop(0)
             trial = place.trial
             trial.attempt += 1
-            begun = TrialEvent(kind="started", trial_id=trial.job.trial_id, attempt=trial.attempt)
+            begun = TrialEvent(
+                kind="started",
+                trial_id=trial.job.trial_id,
+                attempt=trial.attempt,
+                reason=(trial.last_words or _DIED) if trial.attempt > 1 else "",
+            )
+            trial.last_words = ""
             verdict = await self._ask(begun)
             if not verdict.go_on:
                 await self._vacate(trial)

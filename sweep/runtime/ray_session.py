@@ -1,11 +1,14 @@
 """Starts and ends Ray for one sweep: quiet, without telemetry, with this project's packages."""
 
 import atexit
+import io
 import logging
 import math
 import os
+import re
 import shutil
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,21 +20,28 @@ from typing import Any
 from sweep import interrupts
 from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
-from trainables.errors import InvalidInput, SweepError, one_line, words_of
+from trainables.errors import InvalidInput, SweepError, one_line, system_words, words_of
 from trainables.files import make_folder
 from trainables.system import disk, processes
 
 NAMESPACE = "dp-nlu-sweep"
 _PACKAGES = Path(__file__).parents[2]  # the folder of what workers import
 _STARTS = 3
+_REMOVALS = 5  # tries to remove a folder
 _ANSWER_SECONDS = 120.0  # of a node
+_OUT_OF_MEMORY = "due to memory pressure"  # in what Ray prints of workers that it has killed
+_NO_TOKEN = b"InvalidAuthToken"  # in what Ray's libraries log of a token that is refused
+_LOG_LINE = re.compile(rb"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\][^\n]*\n")
+_memory = threading.Event()  # Ray has said that
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
-files: list[Path] = []  # folders of a session of our own that are removed with it
+files: list[Path] = []  # the folder of a session of our own, which is removed with it
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    # What it prints comes from its own threads, which are not heard, and not at its shutdown.
+    "RAY_DEDUP_LOGS": "0",
     # How soon the death of a worker is noticed.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
     # A busy machine starts a group of workers in more than the default of a minute.
@@ -85,47 +95,109 @@ def session(settings: RunSettings) -> Iterator[None]:
     if ray.is_initialized():
         if dead_daemon() is not None:
             raise SweepError("Ray in this process has failed: start a new process")
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(_WithoutRay()):
             yield
         return
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    logging.getLogger("ray._private.services").setLevel(logging.CRITICAL)  # pages on a dashboard
+    logging.getLogger("ray").setLevel(logging.CRITICAL)  # what it logs, it raises, too
     if settings.address is not None:
         packages = [str(_PACKAGES / name) for name in ("sweep", "trainables", "search_spaces")]
         try:
-            ray.init(
-                address=settings.address,
-                namespace=NAMESPACE,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                runtime_env={"py_modules": packages},
-            )
-        except (ConnectionError, ValueError, RuntimeError) as error:
+            with _unheard() as said:
+                ray.init(
+                    address=settings.address,
+                    namespace=NAMESPACE,
+                    log_to_driver=False,
+                    logging_level=logging.CRITICAL,
+                    runtime_env={"py_modules": packages},
+                )
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            # Of a wrong token the error says nothing, of a missing one a page.
+            is_token = isinstance(error, ray.exceptions.AuthenticationError)
+            if is_token or any(_NO_TOKEN in words for words in said):
+                raise InvalidInput(
+                    f"the Ray cluster at address={settings.address!r} refused the token: expected"
+                    " RAY_AUTH_MODE=token and the cluster's own in RAY_AUTH_TOKEN, or its file in"
+                    " RAY_AUTH_TOKEN_PATH (`ray get-auth-token` prints it on the cluster's head)"
+                ) from None
             raise InvalidInput(
-                "expected address to be that of a running Ray cluster, whose token is in"
-                " RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH if it requires one,"
-                f" got {settings.address!r} ({one_line(words_of(error), characters=300)})"
+                f"expected address to be that of a running Ray cluster, got {settings.address!r}"
+                f" ({one_line(words_of(error), characters=300)})"
             ) from None
     else:
         _start_own(settings)
     interrupts.reinstall()  # where Ray has replaced it by another way
     code = 0
-    # Ray prints what its daemons say of dead processes, and stdout is for JSON.
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(_WithoutRay()):
         try:
             yield
         except BaseException as error:
             code = 2 if isinstance(error, InvalidInput) else 1
             raise
         finally:
-            _end(ray, code=code, is_own=settings.address is None)
-            remove(files)
+            try:
+                _end(ray, code=code, is_own=settings.address is None)
+            finally:
+                remove(files)
+
+
+class _WithoutRay(io.TextIOBase):
+    """What stdout is while Ray runs: stderr, because stdout is for JSON, without what threads of
+    Ray print, which is what its daemons say of dead processes, with the last lines of their logs.
+    """
+
+    def write(self, text: str) -> int:
+        """Write on stderr what is not Ray's."""
+        if threading.current_thread().name.startswith("ray_"):
+            if _OUT_OF_MEMORY in text:
+                _memory.set()
+        elif sys.stderr is not None:  # closed by the caller
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush stderr."""
+        if sys.stderr is not None:
+            sys.stderr.flush()
+
+
+@contextmanager
+def _unheard() -> Iterator[list[bytes]]:
+    """Keep from stderr what Ray's libraries write there themselves, such as a line a second while a
+    token is refused; it is in the list that this yields once the block has ended. The rest follows.
+    """
+    found: list[bytes] = []
+    try:
+        screen = os.dup(2)
+    except OSError:  # closed by the caller
+        yield found
+        return
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield found
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)
+            said.seek(0)
+            written = said.read()
+            found += _LOG_LINE.findall(written)
+            with suppress(OSError):
+                os.write(2, _LOG_LINE.sub(b"", written))
+
+
+def took_memory() -> bool:
+    """Whether Ray has ended workers since the last call because the memory ran out."""
+    found = _memory.is_set()
+    _memory.clear()
+    return found
 
 
 def remove(folders: Iterable[str | Path]) -> None:
-    """Remove what a session has left."""
+    """Remove what a session has left, also what a process that is about to end adds meanwhile."""
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        for _ in range(_REMOVALS):
+            if os.path.exists(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def set_environment(settings: RunSettings) -> None:
@@ -183,6 +255,7 @@ def _leave(code: int, *, is_own: bool) -> None:
             stream.flush()
     if is_own:
         processes.kill(_daemon_processes())  # as after a shutdown
+        remove(files)
     os._exit(code)
 
 
@@ -198,11 +271,16 @@ def _daemons_here() -> list[Any]:
 
 
 def _start_own(settings: RunSettings) -> None:
+    """Start a cluster of our own, whose files and sockets are in a folder that nobody else can
+    open: Ray lets everybody write into its own. What it logs counts calls, and so trials.
+    """
+    folder = _make_folder()
+    files[:] = [folder]
     before = os.environ.get("PYTHONPATH")
     # Workers inherit it: they must import this `sweep`, not another package of the same name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PACKAGES), before)))
     try:
-        context = _start_local(
+        _start_local(
             # Whatever the address file of another Ray says: a cluster of our own.
             address="local",
             num_cpus=machine_cpus(),
@@ -211,10 +289,14 @@ def _start_own(settings: RunSettings) -> None:
             # None: it may fail to start, which affects nothing else.
             include_dashboard=None if settings.dashboard else False,
             _node_ip_address=LOOPBACK,
+            _temp_dir=str(folder),
             object_store_memory=_OBJECT_STORE_BYTES,
             log_to_driver=False,
-            logging_level=logging.ERROR,
+            logging_level=logging.CRITICAL,
         )
+    except BaseException:
+        remove(files)
+        raise
     finally:
         del os.environ["PYTHONPATH"]
         if before is not None:
@@ -223,12 +305,26 @@ def _start_own(settings: RunSettings) -> None:
     for each in _daemons_here():
         if processes.is_alive(each) and each.name() in ("raylet", "gcs_server"):
             _daemons[each.name()] = each
-    folder = Path(context.address_info["session_dir"])
-    # Tune keeps the names of trials there. Ray's logs count calls, and so trials.
-    files[:] = [folder if settings.sealed else folder / "artifacts"]
 
 
-def _start_local(**options: Any) -> Any:
+def _make_folder() -> Path:
+    """A new folder of this user alone, with a short path. Raises: InvalidInput where none can be
+    made.
+    """
+    name = _temporary()
+    place = Path(os.environ.get(name) or "/tmp")
+    if not str(place).isascii():  # Ray would find out after seconds
+        raise _no_place("no ASCII")
+    try:
+        make_folder(place)
+        return Path(tempfile.mkdtemp(prefix="ray-", dir=place))
+    except OSError as error:
+        if disk.failure_of(error, place) is not None:
+            raise
+        raise _no_place(system_words(error)) from None
+
+
+def _start_local(**options: Any) -> None:
     """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds: the
     next start of a busy machine finds the files in memory.
 
@@ -237,11 +333,10 @@ def _start_local(**options: Any) -> Any:
     """
     import ray
 
-    if not os.environ.get(_temporary(), "").isascii():  # Ray would find out after seconds
-        raise _no_place("no ASCII")
     for left in reversed(range(_STARTS)):
         try:
-            return ray.init(**options)
+            ray.init(**options)
+            return
         except Exception as error:
             ray.shutdown()
             # It does not know of a node that was not up; its daemons would burden the next one.

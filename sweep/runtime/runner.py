@@ -5,6 +5,7 @@ A check before the sweep is created has written nothing, so that the sweep's nam
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -184,11 +185,19 @@ def _run_trials(
         delivery=delivery,
         watch=watch,
         rehearse=lambda config: rehearse(config, account, executed.function),
+        notice=_say,
     )
     is_adaptive = folder.space().search.is_adaptive
     driver.run(executed, ChosenJobs(folder, account, gate) if is_adaptive else None)
     phases.enter(phases.COMPARING)
     leakage.write_panels(folder)
+
+
+def _say(line: str) -> None:
+    """A line on stderr, whose reader may have closed it."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def run_settings(

@@ -39,6 +39,7 @@ from sweep.runtime.lease import SLOT, TIME_ATTR, TRIAL, lease, name_of
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
+from trainables.files import make_folder
 
 _FOLDER = ".ray"  # in the sweep's: files of Tune and Train
 _POLL_SECONDS = 0.5
@@ -63,9 +64,16 @@ def questions(
     ray_session.remove([files])
     files.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps([str(folder) for folder in ray_session.files]))
+    # Prometheus follows it, whatever the folder of this Ray is called.
+    metrics = settings.cache_dir / "prometheus" / f"{files.parent.name}.json"
     try:
+        for folder in ray_session.files:
+            make_folder(metrics.parent)
+            metrics.unlink(missing_ok=True)
+            metrics.symlink_to(folder / "prom_metrics_service_discovery.json")
         yield from _Exploration(list(jobs), source, settings, files).questions()
     finally:
+        metrics.unlink(missing_ok=True)
         ray_session.remove([files])
 
 
@@ -123,7 +131,9 @@ class _Exploration:
             leaving += self._gangs
         except ray.exceptions.RayError as error:
             lost = ray_session.dead_daemon()
-            what = type(error).__name__ if lost is None else f"its {lost} died"
+            if lost is None and isinstance(error, ray.exceptions.RayActorError):
+                lost = "process that hands out the trials"
+            what = f"its {lost} died" if lost else one_line(error)
             raise RayFailed(f"Ray failed ({what})") from None
         finally:
             self._ended.set()

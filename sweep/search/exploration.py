@@ -16,6 +16,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from search_spaces.expansion import rank
 from search_spaces.paths import short
+from sweep import access
 from sweep.results import select
 from sweep.search.suggest import quietly
 from sweep.store import sweeps as store
@@ -33,9 +34,10 @@ class _Quiet(WSGIRequestHandler):
 
 
 @contextmanager
-def dashboard(home: Path, *, host: str) -> Iterator[str | None]:
-    """Optuna's dashboard over all sweeps of a home, at the address that this yields; None where
-    the extra `[explore]` is not installed. Sweeps are read while it runs, and appear as they are.
+def dashboard(home: Path, *, host: str, token: str) -> Iterator[str | None]:
+    """Optuna's dashboard over all sweeps of a home, which asks for `token`, at the address that
+    this yields; None where the extra `[explore]` is not installed. Sweeps are read while it runs,
+    and appear as they are.
     """
     if find_spec("optuna_dashboard") is None:
         yield None
@@ -51,10 +53,11 @@ def dashboard(home: Path, *, host: str) -> Iterator[str | None]:
             with quietly(), suppress(SweepError):
                 add_study(storage, name, store.open_sweep(home, name).records())
 
+    application = access.wsgi(wsgi(storage), token)
     try:
-        server = make_server(host, _PORT, wsgi(storage), handler_class=_Quiet)
+        server = make_server(host, _PORT, application, handler_class=_Quiet)
     except OSError:  # it is taken
-        server = make_server(host, 0, wsgi(storage), handler_class=_Quiet)
+        server = make_server(host, 0, application, handler_class=_Quiet)
     with server:
         for work in (server.serve_forever, fill):
             threading.Thread(target=work, daemon=True).start()

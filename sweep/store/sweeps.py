@@ -24,13 +24,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 from search_spaces.parts import Budget
 from search_spaces.space import SearchSpace, check_name, parse
@@ -61,7 +59,7 @@ class SweepFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock_file = FileLock(path / "lock", mode=0o600)
+        self._lock_file = locks.file_lock(path / "lock")
         self._holds = 0  # of this folder by its own threads
         self._threads = threading.RLock()
         self._log = ChainedLog(path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
@@ -242,11 +240,11 @@ class SweepFolder:
         deleted = InvalidInput(f"no sweep named {self.name}: it was deleted")
         if not self.path.is_dir():
             raise deleted
-        try:
-            held = self._lock_file.acquire(PATIENCE_SECONDS)
-        except TimeoutError:
-            raise _running(self.name) from None
-        with held:
+        with ExitStack() as held:
+            try:
+                held.enter_context(locks.hold(self._lock_file, patience=PATIENCE_SECONDS))
+            except TimeoutError:
+                raise _running(self.name) from None
             if [path.name for path in self.path.iterdir()] == ["lock"]:
                 # Deleted while this process waited; it has recreated the folder.
                 shutil.rmtree(self.path)

@@ -23,11 +23,12 @@ from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_files import gather
 from sweep.results.tables.trials import violations
-from sweep.settings import Settings, first_line, hide_passwords, sqlite_file, sqlite_uri
+from sweep.settings import Settings, first_line, hide_passwords, sqlite_file
 from sweep.store.files import indented_json
 from sweep.store.plans import PlannedTrial, flat
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.tracking import tables
 from sweep.tracking.delivery import StoreAway, may_pass
 from trainables import figures
 from trainables.cards.page import to_markdown
@@ -37,7 +38,6 @@ from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
 from trainables.files import make_folder
 from trainables.privacy.from_config import claims_privacy
 from trainables.system import disk
-from trainables.system.locks import alone
 
 CURATOR = "curator_only"  # the tag that names figures for the curator
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
@@ -105,9 +105,7 @@ class Tracker:
         self._runs: dict[str, _Known] = {}
         try:
             make_folder(settings.home)
-            # MLflow fails where two processes create the tables of a database.
-            lock = settings.home / ".mlflow.lock"
-            with nullcontext() if self._is_remote else alone(lock):
+            with nullcontext() if self._is_remote else tables.alone_with(settings):
                 self.client = self._open()
                 self.experiment_id = self._experiment()
         except ImportError as problem:
@@ -240,24 +238,13 @@ class Tracker:
     # ---- the store
 
     def _open(self) -> Any:
-        """The client. Files are made before MLflow makes them, which would let everyone read them
-        where the umask does, and a database is asked once, because MLflow asks for 100 seconds.
-        """
+        """The client. A database is asked once before, because MLflow asks for 100 seconds."""
         from mlflow import MlflowClient
         from sqlalchemy import NullPool, create_engine
 
-        uri, file = self._settings.tracking_uri, self._file
+        uri = self._settings.tracking_uri
         if not self._is_remote:
-            self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
-            if file is not None and not file.exists():
-                make_folder(file.parent)
-                fresh = file.with_name(f"{file.name}.{time.time_ns()}")
-                try:  # an interrupt must not leave half of the tables
-                    fresh.touch(mode=0o600)
-                    MlflowClient(sqlite_uri(fresh)).search_experiments(max_results=1)
-                    fresh.rename(file)
-                finally:
-                    fresh.unlink(missing_ok=True)
+            tables.make(self._settings)
             create_engine(uri, poolclass=NullPool).connect().close()
         return MlflowClient(tracking_uri=uri)
 
@@ -477,14 +464,27 @@ def params_of(plan: PlannedTrial) -> dict[str, object]:
 def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     """What an ended trial's run says beside the figures `shown`."""
     hidden = [key for key, (name, _) in shown.items() if not record.plan.may_publish(name)]
+    reason = public_reason(record)
     return {
-        "sweep.reason": record.reason or "",
+        "sweep.reason": reason,
+        f"{CURATOR}.reason": "" if reason == record.reason else record.reason or "",
         f"{CURATOR}.violation": "; ".join(violations([record])),
         f"{CURATOR}.notes": "; ".join(record.notes),  # they speak of attacks
         CURATOR: ", ".join(sorted(hidden)),
         # MLflow has no infinity: such a figure is a tag and no metric.
         **{key: "inf" for key, (_, value) in shown.items() if math.isinf(value)},
     }
+
+
+def public_reason(record: TrialRecord) -> str:
+    """Why a trial ended as it did, as far as that may be public: the kind of an error, whose words
+    may quote what no epsilon covers, such as a norm of gradients; the words of a budget unless
+    their figures follow from a number of records that is not declared.
+    """
+    if record.reason and record.status is TrialStatus.FAILED:
+        kind = re.match(r"[A-Z]\w+(?=: | at )", record.reason)
+        return f"failed with {kind[0]}" if kind else "failed"
+    return "" if record.plan.reveals_count("epsilon_paper") else record.reason or ""
 
 
 def accepted(name: str) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from sweep import cli, commands
 from tests.libraries import IGNORED
+from tests.sweep.json_schemas import checked
 from tests.sweep.sweeps import make_store, run_toy, settings_in, space_in, write_corpus
 from tests.sweep.untracked import run_untracked
 
@@ -367,11 +369,19 @@ def test_the_ui_serves_mlflow_and_ends_with_its_process(place):
         stdout=subprocess.PIPE,
         text=True,
     )
-    found = process.stdout.read(1)
+    printed = ""
+    while not printed.endswith("}\n"):
+        printed += process.stdout.readline()
     from sweep.serve import _is_open, _status
 
-    assert found == "{"
-    assert _status(f"http://127.0.0.1:{port}/health") == 200
+    found = checked("ui", printed)
+    address = f"http://127.0.0.1:{port}"
+    assert found["mlflow"] == f"{address}/?token={found['token']}"
+    assert len(found["token"]) >= 22
+    assert _status(f"{address}/health") == 401
+    assert _status(f"{address}/health", found["token"]) == 200
+    with build_opener(HTTPCookieProcessor()).open(found["mlflow"]) as page:  # as a browser does
+        assert (page.status, page.url) == (200, f"{address}/")
     process.terminate()
     assert process.wait(30) == 143
     process.stdout.close()

@@ -39,6 +39,38 @@ def descendants(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     return found
 
 
+def words(number: int) -> str:
+    """A process by its id, with its command where it can be read, without the words of it that are
+    addresses and may have a password.
+    """
+    try:
+        process = psutil.Process(number)
+        command = " ".join(word for word in process.cmdline() if "://" not in word)
+        is_stopped = process.status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return f"process {number}"
+    state = f", which is stopped (`kill -CONT {number}` continues it)," if is_stopped else ""
+    return f"process {number} ({command[:80] or process.name()}){state}"
+
+
+def is_own_port(host: str, port: int) -> bool:
+    """Whether all that listens at a TCP port of this machine are processes of this user; False
+    where none does, or where the system does not tell.
+    """
+    try:
+        listening = [
+            each.pid
+            for each in psutil.net_connections("tcp")
+            if each.status == psutil.CONN_LISTEN
+            and tuple(each.laddr) in {(place, port) for place in (host, "0.0.0.0", "::")}
+        ]
+        # Without an id: of another user or of another container.
+        owners = [pid and psutil.Process(pid).uids().real for pid in listening]
+    except psutil.Error:
+        return False
+    return bool(owners) and all(owner == os.getuid() for owner in owners)
+
+
 def kill(processes: Iterable[psutil.Process]) -> None:
     """Kill those that still run."""
     for process in processes:

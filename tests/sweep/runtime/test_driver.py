@@ -8,6 +8,7 @@ import pytest
 from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.planning.pricing import price
+from sweep.runtime import ray_session
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
 from sweep.spending.gate import open_gate
@@ -106,6 +107,23 @@ def test_an_epoch_is_paid_before_it_is_permitted(stage):
         assert event() == Verdict()
         assert stage.paid == [paid]
     assert ([done for done, _ in stage.curve], stage.record().status) == ([1, 2, 3], "done")
+
+
+@pytest.mark.parametrize("took_memory", [False, True])
+def test_the_death_of_a_trials_workers_is_one_line(stage, took_memory, monkeypatch):
+    monkeypatch.setattr(ray_session, "took_memory", lambda: took_memory)
+    lines = []
+    stage.crash(notice=lines.append)
+    stage.train(2)
+    stage.keep_checkpoint()
+    assert lines == []
+    why = "its worker processes died"
+    stage.driver(TrialEvent(kind="started", trial_id=stage.first, attempt=2, reason=why))
+    (line,) = lines
+    assert line.startswith(f"trial {stage.first} (")
+    assert line.endswith("; new ones go on after epoch 2 (attempt 2 of 4)")
+    assert ("the memory of the machine ran out" in line) == took_memory
+    assert (why in line) != took_memory
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -169,15 +169,19 @@ def test_a_tune_trial_of_a_slot_takes_one_trial_after_another():
 
 
 def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
+    reason = "RuntimeError at step.py:7"
+
     async def scene(pool):
-        assert [(await taken(pool, f"g{i}")).attempt for i in range(4)] == [1, 2, 3, 4]
-        reason = "RuntimeError at step.py:7"
+        await taken(pool, "g0")
+        await pool.send(TrialEvent(kind="dying", trial_id="t0", attempt=1, reason=reason))
+        assert [(await taken(pool, f"g{i}")).attempt for i in range(1, 4)] == [2, 3, 4]
         await pool.send(TrialEvent(kind="dying", trial_id="t0", attempt=4, reason=reason))
         assert await waits(pool.take(0, "g4"))
 
     events = play_scene(scene)
     assert kinds(events) == ["started"] * 4 + ["failed"]
-    assert events[-1].reason == "RuntimeError at step.py:7 (4 times)"
+    died = "its worker processes died"
+    assert [event.reason for event in events] == ["", reason, died, died, f"{reason} (4 times)"]
 
 
 def test_an_older_attempt_is_not_listened_to():

@@ -3,6 +3,7 @@
 import atexit
 import os
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,6 @@ import threading
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -35,9 +35,8 @@ pytestmark = [
 def ended(monkeypatch):
     """How sessions of a Ray that is started in name only end: a shutdown, or an exit code."""
     ends = []
-    context = SimpleNamespace(address_info={"session_dir": "/nowhere"})
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_session, "_start_local", lambda **options: context)
+    monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
     monkeypatch.setattr(ray, "shutdown", lambda: ends.append("shut down"))
     monkeypatch.setattr(os, "_exit", ends.append)
     monkeypatch.setattr(atexit, "register", lambda what: what())
@@ -252,9 +251,7 @@ def test_a_sweep_ignores_another_ray_that_the_environment_names(tmp_path, ray_fi
     (ray_files / "ray").mkdir()
     (ray_files / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{silent_port}")
     run_toy_beside(tmp_path, ray_files, **OTHERS)
-    [session] = (ray_files / "ray").glob("session_2*")
-    assert (session / "logs").exists()
-    assert not (session / "artifacts").exists(), "Tune's names of trials"
+    assert [path.name for path in ray_files.iterdir()] == ["ray"], "its own is removed"
 
 
 @pytest.mark.slow  # starts two Rays
@@ -274,13 +271,88 @@ def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(tmp_path, ray_files
         running = psutil.Process(other.pid).children(recursive=True)
         variables = {"RAY_ADDRESS": address.read_text()} if named else {}
         run_toy_beside(tmp_path, ray_files, **variables)
-        assert len(list((ray_files / "ray").glob("session_2*"))) == 2, "it had a Ray of its own"
+        assert len(list((ray_files / "ray").glob("session_2*"))) == 1
+        assert [path.name for path in ray_files.iterdir()] == ["ray"], "it had a Ray of its own"
         assert all(process.is_running() for process in running if "raylet" in process.name())
     finally:
         for process in (*psutil.Process(other.pid).children(recursive=True), other):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         other.wait()
+
+
+def test_what_threads_of_ray_print_is_not_heard(ended, capsys, monkeypatch):
+    """It says in paragraphs what the sweep says in a line; all else is for people, on stderr."""
+
+    def from_a_thread(name, words):
+        thread = threading.Thread(target=print, args=[words], name=name)
+        thread.start()
+        thread.join()
+
+    died = "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM), ..."
+    with ray_session.session(RunSettings()):
+        assert not ray_session.took_memory()
+        from_a_thread("ray_listen_error_messages", "(raylet) A worker died or was killed")
+        assert not ray_session.took_memory()
+        from_a_thread("ray_listen_error_messages", died)
+        assert ray_session.took_memory()
+        assert not ray_session.took_memory(), "it is said once"
+        from_a_thread("mine", "a line of another thread")
+        print("a line of this one")
+    assert capsys.readouterr() == ("", "a line of another thread\na line of this one\n")
+
+
+def test_the_folder_of_a_ray_is_its_owners_alone_and_ends_with_it(ended, ray_files, monkeypatch):
+    """Ray's own folder lets every user of the machine write into it."""
+    made = []
+
+    def start(*, _temp_dir, **options):
+        folder = Path(_temp_dir)
+        (folder / "session_1" / "logs").mkdir(parents=True)
+        (folder / "session_1").chmod(0o777)
+        made.append((folder, stat.S_IMODE(folder.stat().st_mode)))
+
+    monkeypatch.setattr(ray_session, "_start_local", start)
+    monkeypatch.setenv("RAY_TMPDIR", str(ray_files))
+    with ray_session.session(RunSettings()):
+        assert [folder.parent for folder, _ in made] == [ray_files]
+        assert made[0][0].is_dir()
+    assert [mode for _, mode in made] == [0o700]
+    assert list(ray_files.iterdir()) == []
+
+    def fail(**options):
+        raise SweepError("Ray did not start")
+
+    monkeypatch.setattr(ray_session, "_start_local", fail)
+    with pytest.raises(SweepError), ray_session.session(RunSettings()):
+        pass
+    assert list(ray_files.iterdir()) == []
+
+
+_LOGGED = "[2026-11-28 09:04:25,621 W 7699 7699] gcs_client.cc:210: Failed: InvalidAuthToken: ..."
+
+
+@pytest.mark.parametrize(
+    ("error", "logged", "words"),
+    [
+        (ray.exceptions.AuthenticationError, "", "refused the token: expected RAY_AUTH_MODE=token"),
+        (ConnectionError, f"{_LOGGED}\n" * 3, "refused the token: expected RAY_AUTH_MODE=token"),
+        (ray.exceptions.RaySystemError, "", "expected address to be that of a running Ray cluster"),
+    ],
+)
+def test_a_cluster_that_refuses_is_one_line(monkeypatch, capfd, error, logged, words):
+    """Ray's libraries write on stderr themselves; what others write there meanwhile is kept."""
+
+    def init(**options):
+        os.write(2, f"{logged}a line of another thread\n".encode())
+        raise error("Token authentication is enabled but the token is missing.\n  See Ray's pages")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    settings = RunSettings(executor="gang", address="127.0.0.1:6379")
+    with refused(words), ray_session.session(settings):
+        raise AssertionError("a cluster has accepted this")
+    assert capfd.readouterr().err == "a line of another thread\n"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -265,18 +266,28 @@ class KillsItsOwn(Diary):
         return super().__call__(event)
 
 
+def test_ray_prints_what_its_daemons_say_in_the_threads_that_are_not_heard(cluster):
+    """A thread of another name would reach the terminal."""
+    named = {thread.name for thread in threading.enumerate()}
+    assert "ray_listen_error_messages" in named
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "attempts"),
     [(("ray::RayTrainWorker",), [1, 2]), (("ray::lease", "ray::ImplicitFunc"), [1])],
 )
 def test_a_killed_worker_or_tune_trial_costs_no_acknowledged_epoch(
-    cluster, tmp_path, names, attempts
+    cluster, tmp_path, names, attempts, capfd
 ):
+    """And what Ray says of it in a paragraph is not printed."""
     alone = sequential(tmp_path / "alone", count=2, epochs=4)
     jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), KillsItsOwn(*names)
     run_trials(jobs, events=diary, settings=SETTINGS)
     assert diary.killed
+    out, errors = capfd.readouterr()
+    assert "raylet" not in out + errors
+    assert "worker died" not in out + errors
     assert [event.attempt for event in diary.of("t0", "started")] == attempts
     assert trained_epochs(jobs[0]) == [1, 2, 3, 4]
     assert (diary.ser("t0"), diary.ser("t1")) == (alone.ser("t0"), alone.ser("t1"))
@@ -289,7 +300,10 @@ def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(cluster, tmp_path
     capfd.readouterr()
     with pytest.raises(SweepError) as problem:
         run_trials(jobs, events=diary, settings=SETTINGS)
-    assert (diary.killed, str(problem.value)) == (1, "Ray failed (ActorDiedError)")
+    assert (diary.killed, str(problem.value)) == (
+        1,
+        "Ray failed (its process that hands out the trials died)",
+    )
     out, errors = capfd.readouterr()
     assert (out, "Traceback" in errors) == ("", False)
     assert not (tmp_path / "gang" / ".ray").exists()
@@ -309,6 +323,7 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(daemon, tmp_pa
     hurt.kill()
     _, errors = driver.communicate(timeout=60)
     assert f"Ray failed (its {daemon} died)" in errors.splitlines()[-1]
+    assert "Last 20 lines" not in errors
     assert driver.returncode == 1
     assert none_left(mark, seconds=120) == []
     run_trials([job], events=Diary(t0=4), settings=LOCAL)

@@ -254,7 +254,8 @@ def test_a_killed_driver_loses_nothing(place):
 
 
 @pytest.mark.slow  # two starts of MLflow's server
-def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
+def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -262,7 +263,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
     remote = replace(local, tracking_uri=f"http://127.0.0.1:{port}")
     prepared = prepare_space(space_in(place), settings=remote)
     with ExitStack() as server:
-        server.enter_context(mlflow_server(local, port=port))
+        server.enter_context(mlflow_server(local, port=port, token="t"))
 
         def watch(trial_id, progress):
             if progress.status == "done":
@@ -271,7 +272,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
         run = runner.start(prepared, remote, function=TOY, watch=watch)
     assert run.tracking_problem is not None
     assert statuses(run.folder) == ["done"] * 3
-    with mlflow_server(local, port=port):
+    with mlflow_server(local, port=port, token="t"):
         again = runner.resume(run.folder, remote, function=TOY)
     assert again.tracking_problem is None
     runs = Runs(place).find()

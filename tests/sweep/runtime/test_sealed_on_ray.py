@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.slow, *IGNORED]  # a Ray of its own
 
 def sessions():
     """Where Rays of this process have their files."""
-    return set(Path("/tmp/ray").glob(f"session_*_{os.getpid()}"))
+    place = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
+    return set(place.glob(f"ray-*/session_*_{os.getpid()}"))
 
 
 def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path, monkeypatch):

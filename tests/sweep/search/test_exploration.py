@@ -1,6 +1,7 @@
 import json
 import math
 import time
+import urllib.error
 import urllib.request
 
 import optuna
@@ -42,11 +43,16 @@ def test_axes_and_objectives_are_those_of_the_trials():
 
 def test_the_dashboard_serves_a_study_a_sweep(tmp_path):
     sweep_of(tmp_path, "one", 0.5, 0.25)
-    with dashboard(tmp_path, host="127.0.0.1") as address:
+    with dashboard(tmp_path, host="127.0.0.1", token="s3cret-token") as address:
         assert address is not None
+        for page in ("/", "/dashboard", "/api/studies", "/static/bundle.js"):
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(f"{address}{page}")
         found = []
+        with_token = {"Authorization": "Bearer s3cret-token"}
+        asked = urllib.request.Request(f"{address}/api/studies", headers=with_token)
         until = time.monotonic() + 30
         while not found and time.monotonic() < until:
-            with urllib.request.urlopen(f"{address}/api/studies") as answer:
+            with urllib.request.urlopen(asked) as answer:
                 found = json.load(answer)["study_summaries"]
     assert [study["study_name"] for study in found] == ["one"]

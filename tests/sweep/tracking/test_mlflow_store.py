@@ -4,7 +4,10 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,13 +17,28 @@ from mlflow.exceptions import MlflowException
 from sweep.runtime import runner
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.mlflow_store import EXPERIMENT, Tracker, accepted
+from sweep.tracking.mlflow_store import CURATOR, EXPERIMENT, Tracker, accepted
 from tests.refusals import refused
 from tests.sweep.sweeps import TOY, run_toy, settings_in
 from tests.sweep.tracking.conftest import history, runs_in, until
 from trainables.errors import InvalidData
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
+
+
+# Tags that are public, with what they hold: names, states, versions and times, and no figure of a
+# trial. Those of the curator have a name that says so.
+_PUBLIC_TAGS = {
+    *("engine", "mlflow.loggedArtifacts", "mlflow.note.content", "mlflow.parentRunId"),
+    *("mlflow.runName", "mlflow.source.git.commit", "mlflow.source.name", "mlflow.user"),
+    *("sweep.baseline", "sweep.delivered", "sweep.delivered_epoch", "sweep.group", "sweep.id"),
+    *("sweep.name", "sweep.reason", "sweep.source", "sweep.status", "sweep.trial"),
+}
+
+
+def is_public_tag(name, value):
+    """An infinite figure, which is no metric in MLflow, is a tag."""
+    return name in _PUBLIC_TAGS or name.startswith("version.") or value == "inf"
 
 
 def artifacts(settings, run):
@@ -54,6 +72,9 @@ def check(settings, sweep):
         assert dict(zip(table["figure"], table["value"], strict=True)) == pytest.approx(
             {n: v for n, v in record.metrics.items() if record.plan.may_publish(n)}
         )
+    for run in runs.values():
+        others = {name for name, value in run.data.tags.items() if not is_public_tag(name, value)}
+        assert all(name.split(".")[0] == CURATOR for name in others), others
     sgd, noisy, _ = (runs[trial].data for trial in records)
     assert (sgd.tags["epsilon"], "epsilon" in sgd.metrics) == ("inf", False)
     assert {"epsilon", "paper_epsilon"} <= noisy.metrics.keys()
@@ -235,7 +256,59 @@ def test_the_store_is_in_the_home_whatever_its_name(name, tmp_path):
     Tracker(settings)
     Tracker(settings).create("t1", started=0.0, tags={})
     assert (settings.home / "mlflow.db").is_file()
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and name not in str(path)]
+    assert [path.name for path in tmp_path.iterdir()] == [name], "no folder beside it"
+
+
+def test_an_address_of_ones_own_with_escapes_makes_no_folder_beside_its_own(tmp_path):
+    named = {"SWEEP_HOME": str(tmp_path / "home")}
+    uri = f"sqlite:///{tmp_path}/a%20b/m.db"
+    Tracker(from_environment(named, tracking_uri=uri))
+    assert (tmp_path / "a b" / "m.db").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"home", "a b"}
+
+
+_FIRST_START = """
+import sys, time
+from pathlib import Path
+from sweep.settings import from_environment
+from sweep.tracking.mlflow_store import Tracker
+import mlflow, alembic.command, sqlalchemy  # so that both begin at one moment
+home, uri, begin = sys.argv[1:]
+settings = from_environment({"SWEEP_HOME": home}, tracking_uri=uri)
+Path(begin, str(time.time_ns())).touch()
+while len(list(Path(begin).iterdir())) < 2:
+    time.sleep(0.001)
+try:
+    print("experiment", Tracker(settings).experiment_id)
+except Exception as problem:
+    print(type(problem).__name__, problem)
+"""
+
+
+@pytest.mark.parametrize("homes", [("a", "b"), pytest.param(("a", "a"), marks=pytest.mark.slow)])
+def test_two_first_starts_on_one_store_both_work(tmp_path, homes):
+    """Of one home; another home gets the refusal that it gets later, too."""
+    begin = tmp_path / "begin"
+    begin.mkdir()
+    uri = f"sqlite:///{tmp_path}/shared/m.db"
+    command = [sys.executable, "-c", _FIRST_START]
+    started = [
+        subprocess.Popen(
+            [*command, str(tmp_path / home), uri, str(begin)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=Path(__file__).parents[3],
+        )
+        for home in homes
+    ]
+    said = sorted(process.communicate(timeout=120)[0].strip() for process in started)
+    if homes[0] == homes[1]:
+        assert said == ["experiment 1"] * 2
+    else:
+        assert said[1] == "experiment 1"
+        assert said[0].startswith("InvalidInput MLflow's experiment 'sweeps' (id 1)"), said
+    assert [path.name for path in (tmp_path / "shared").glob("m.db*")] == ["m.db"]
 
 
 def test_another_tracker_is_refused():

@@ -8,6 +8,7 @@ import pytest
 
 from sweep.results.export import public_metrics
 from sweep.results.tables.trials import violations
+from sweep.store.state import TrialStatus
 from sweep.tracking.mlflow_store import (
     ABOUT_EXPERIMENT,
     CURATOR,
@@ -89,6 +90,37 @@ def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table():
     infinite = replace(made, metrics={"ser": 0.5, "epsilon": float("inf")})
     assert json.dumps([row[-1] for row in figure_table(infinite)["data"]]) == "[null, 0.5]"
     assert result_tags(infinite, headline(infinite))["epsilon"] == "inf"
+
+
+@pytest.mark.parametrize(
+    ("reason", "public"),
+    [
+        (
+            "TrialFailed: expected the clipped sum of step 3 within 1e-4 C, got 0.731 C",
+            "TrialFailed",
+        ),
+        ("ValueError at trial.py:41 (4 times)", "ValueError"),
+        ("expected a norm of at most 1, got 0.731: see Table 0.731", ""),
+        ("its worker processes died (4 times)", ""),
+    ],
+)
+def test_the_words_of_a_failure_are_the_curators(reason, public):
+    """They may quote what no epsilon covers."""
+    failed = replace(private(), status=TrialStatus.FAILED, reason=reason)
+    tags = result_tags(failed, {})
+    assert tags["sweep.reason"] == " with ".join(filter(None, ("failed", public)))
+    assert tags[f"{CURATOR}.reason"] == reason
+
+
+def test_the_words_of_a_budget_are_public_unless_they_reveal_a_number_of_records():
+    reason = "epsilon 8.123 (paper) after 3 epochs exceeds budget.epsilon=8"
+    stopped = replace(private(), status=TrialStatus.STOPPED, reason=reason)
+    assert result_tags(stopped, {})["sweep.reason"] == reason
+    assert result_tags(stopped, {})[f"{CURATOR}.reason"] == ""
+    origin = parse({**stopped.plan.fields, "data": {"name": "json_lines"}})
+    counted = replace(stopped, plan=replace(stopped.plan, origin=origin))
+    assert result_tags(counted, {})["sweep.reason"] == ""
+    assert result_tags(counted, {})[f"{CURATOR}.reason"] == reason
 
 
 @pytest.mark.parametrize(
