@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sweep.results.privacy_cards import write_card
+from sweep.spending.paid import has_drawn
 from sweep.store import manifest
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import EpochRow
@@ -71,7 +72,10 @@ def sentence_of(folder: SweepFolder) -> str | None:
         return None
     if folder.is_unsealed:
         return "The sweep was unsealed: its trials cost their composition (`sweep ledger`)."
-    selected = Vault(folder).selection()
+    vault = Vault(folder)
+    selected = vault.selection()
+    if selected is None and has_drawn(folder) and not vault.is_sealed:
+        return f"The trials that were drawn are missing in {vault.path}: restore it from a copy."
     if selected is None:
         return (
             "The trials are sealed, and so is their number: the best leaves when all have ended"

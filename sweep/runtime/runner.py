@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sweep import interrupts, phases
-from sweep.planning import ledger_check
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
@@ -27,6 +26,7 @@ from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.paid import require_paid, require_whole_ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
@@ -34,7 +34,7 @@ from sweep.tracking.delivery import Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.corpus import Corpus
-from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
+from trainables.errors import InvalidInput, SweepError, words_of
 
 _DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
 
@@ -62,8 +62,8 @@ def start(
     `budget_total` bounds the spend of a data set over all sweeps, this one included.
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
-    too few resources, a name that exists, a data set whose total would exceed `budget_total`, or of
-    which the ledger has lost a charge, a tracking store that cannot be used; Interrupted.
+    too few resources, a name that exists, a data set whose total would exceed `budget_total`, a
+    ledger that has lost a charge of any sweep, a tracking store that cannot be used; Interrupted.
     """
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     account = Accounting(settings)
@@ -77,16 +77,9 @@ def start(
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
             rehearse(trial.config, account, function)
     ledger = Ledger(settings.home / FILE)
-    if budget_total is not None:
-        for lost in ledger_check.check(settings):
-            if lost.epochs:
-                raise InvalidData(
-                    f"expected a whole ledger with --budget-total, got {lost.problem}"
-                    f" ({lost.sweep}): `sweep ledger --check` lists what is missing, --repair"
-                    " charges it"
-                )
-        if selected is None:  # which is charged before anything starts
-            require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
+    require_whole_ledger(settings.home, ledger, budget_total=budget_total)
+    if budget_total is not None and selected is None:  # else it is charged before anything starts
+        require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
     if settings.tracking:
         open_store(settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
@@ -118,6 +111,11 @@ def resume(
     Raises: InvalidInput if it is running, or as `start`.
     """
     folder.require_at_rest()
+    require_whole_ledger(
+        settings.home,
+        Ledger(settings.home / FILE),
+        budget_total=folder.about().get("budget_total"),
+    )
     if is_tracked(settings, folder):
         with suppress(StoreAway):  # a resumed sweep outlives it
             open_store(settings)
@@ -172,7 +170,7 @@ def _run_trials(
 ) -> None:
     watch, ledger = record_metrics(watch, folder), Ledger(account.settings.home / FILE)
     priced = price(folder.plan().trials, account)
-    ledger_check.require_paid(folder, ledger)
+    require_paid(folder, ledger)
     fixed = fixed_filter(folder, ledger)
     gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
     for record in folder.records(running=False):

@@ -18,7 +18,7 @@ from sweep.runtime.driver import Driver, Watch
 from sweep.runtime.events import RunSettings
 from sweep.search import private_selection as search
 from sweep.settings import Settings
-from sweep.spending.gate import open_gate, unpaid
+from sweep.spending.gate import open_gate
 from sweep.spending.ledger import (
     FILE,
     Entry,
@@ -26,6 +26,13 @@ from sweep.spending.ledger import (
     charge_composed,
     selection_charge,
     selection_entry,
+)
+from sweep.spending.paid import (
+    CHARGED,
+    require_draws_paid,
+    require_paid,
+    require_vault,
+    unpaid,
 )
 from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
@@ -53,7 +60,7 @@ def execute(
     not cover the release of a trial that was drawn; TrialFailed where a trial failed, and then
     nothing is released.
     """
-    vault, trials, price = Vault(folder), prepared.plan.to_run, prepared.price
+    trials, price = prepared.plan.to_run, prepared.price
     assert price is not None
     if copies := [copy.name for copy in folder.copies()]:
         raise InvalidInput(
@@ -61,6 +68,8 @@ def execute(
             f" {copies[0]}: the best of either would be a release of its own"
         )
     ledger, name = Ledger(account.settings.home / FILE), folder.ledger_name
+    require_paid(folder, ledger)
+    vault = require_vault(folder, ledger)
     if not vault.is_sealed:  # drawn by the home's key and the sweep's id
         space, drawn = folder.space(), []
         random = search.random_of(ledger.key.read(), str(folder.about()["id"]))
@@ -83,6 +92,9 @@ def execute(
         entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
         if (reason := ledger.charge(entry, budget_total=limit)) is not None:
             raise InvalidInput(reason)
+    if CHARGED not in folder.about():
+        folder.note(**{CHARGED: time.time()})
+    require_draws_paid(vault)
     draws = vault.draws
     running = Progress(
         name=_NAME,
@@ -120,9 +132,10 @@ def execute(
 def require_sealed(folder: SweepFolder) -> Vault:
     """The vault of an ended private selection.
 
-    Raises: InvalidInput for a sweep without one, or one that has not ended.
+    Raises: InvalidInput for a sweep without one, or one that has not ended; as `require_vault`.
     """
     space, vault = folder.space(), Vault(folder)
+    ledger = Ledger(folder.path.parent / FILE)
     if not space.search.is_private_selection:
         raise InvalidInput(
             f"expected a sweep with strategy private_selection, got {folder.name} with"
@@ -130,6 +143,7 @@ def require_sealed(folder: SweepFolder) -> Vault:
         )
     if folder.is_unsealed and not vault.is_sealed:
         raise InvalidInput(f"expected a sealed sweep, got {folder.name}, which is unsealed already")
+    require_vault(folder, ledger)
     if not vault.is_over:
         raise InvalidInput(
             f"expected a sweep whose trials have ended, got {folder.name}:"
@@ -147,6 +161,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     """
     vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
     tracker = open_store(settings) if is_tracked(settings, folder) else None
+    ledger.require_hashes()
     with folder.hold_lock():
         entries = _entries(folder, vault, settings)
         releases = [entry.release for entry in entries]

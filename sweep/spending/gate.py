@@ -195,15 +195,6 @@ class SpendGate:
         return total_refusal(self._total, budget.total, more, delta=entry.delta, noun="attempt")
 
 
-def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
-    """The epochs of a trial, from 0, that no entry of its sweep covers."""
-    missing = set(range(epochs_done))
-    for each in entries:
-        if each.trial == trial_id:
-            missing.difference_update(range(each.first_epoch, each.epochs))
-    return sorted(missing)
-
-
 def open_gate(
     folder: SweepFolder,
     trials: Iterable[PricedTrial],
