@@ -11,7 +11,7 @@ from sweep.results.privacy_cards import write_card
 from sweep.spending.paid import has_drawn
 from sweep.store import manifest
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.state import EpochRow
+from sweep.store.state import Epoch, EpochRow, Turn
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
@@ -26,10 +26,11 @@ def release_best(
     folder: SweepFolder, vault: Vault, best: TrialRecord | None, price: Mapping[str, Any]
 ) -> None:
     """Copy the best trial into the sweep's folder, with the selection's epsilon instead of the
-    trial's; None where no trial was drawn. `price` is a `SelectionPrice.to_dict`.
+    trial's; None where no trial was drawn. Nothing leaves where even the best has failed. `price`
+    is a `SelectionPrice.to_dict`.
     """
-    if best is None:
-        vault.select(trial=None, draw=None)
+    if best is None or not best.status.is_finished:
+        vault.select(trial=None, draw=best and best.plan.id)
         return
     epsilon = float(price["epsilon_selected"])
     trial = replace(
@@ -57,12 +58,24 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
     trials = []
     for record in vault.draws.records(running=False):
         drawn = record.plan
-        trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
+        is_best = drawn.id == chosen.get("draw") and chosen["trial"] is not None
+        trial = replace(drawn, id=chosen["trial"]) if is_best else drawn
         result = _copy(vault, drawn.id, folder, trial, card=record.privacy)
         if result is not None:
             folder.release_trial(trial.id, epochs=vault.draws.epochs(drawn.id), result=result)
+        else:
+            _release_failure(folder, vault, record)
         trials.append(trial)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
+
+
+def _release_failure(folder: SweepFolder, vault: Vault, record: TrialRecord) -> None:
+    """Record the epochs of a draw that has failed, and why."""
+    trial, reason = record.plan.id, record.reason or ""
+    folder.add(Turn(entry="begun", trial=trial))
+    for row in vault.draws.epochs(trial):
+        folder.add(Epoch(trial=trial, row=row))
+    folder.add(Turn(entry="failed", trial=trial, reason=reason, time=time.time()))
 
 
 def sentence_of(folder: SweepFolder) -> str | None:
@@ -82,6 +95,8 @@ def sentence_of(folder: SweepFolder) -> str | None:
             f" (`sweep resume {folder.name}` continues interrupted ones)."
         )
     if selected["trial"] is None:
+        if selected["draw"] is not None:
+            return "No trial that was drawn has a result: nothing is released."
         return f"No trial was drawn, which a {price['law']} law allows: nothing is released."
     delta = format_delta(float(price["delta"]))
     return (

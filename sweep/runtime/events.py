@@ -22,11 +22,12 @@ from typing import Any, Literal
 
 from search_spaces.parts import Resources
 from trainables.config import TrialConfig
-from trainables.errors import SweepError
+from trainables.errors import MachineFailed, SweepError
 from trainables.result import EpochReport, TrialResult
 
 TRIAL_FUNCTION = "trainables.trial:run"
 MAX_FAILURES = 3  # deaths of workers that a trial survives
+DIED = "its worker processes died"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,15 @@ class TrialJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PastEpoch:
+    """An epoch that a sweep has on disk; a metric that is no number is None."""
+
+    trial_id: str
+    epochs_done: int
+    metrics: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialEvent:
     """Something that happened to an attempt of a trial.
 
@@ -55,7 +65,8 @@ class TrialEvent:
               `memory` is the largest number of bytes that its worker has taken, 0: unknown
     finished  `result` is set; `reason` is why it stopped early, empty where it did not
     failed    `reason` is one line without private text; earlier reports are kept. One that begins
-              with StorageFailed is a failure of the disk: the trial is paused and resumed later
+              with StorageFailed is a failure of the disk: the trial is paused and resumed later;
+              `is_of_machine` tells whether another one is the trial's own
     dying     for the pool alone: why a worker is about to exit, the reason of a trial that is not
               tried again
     """
@@ -67,6 +78,13 @@ class TrialEvent:
     result: TrialResult | None = None
     reason: str = ""
     memory: int = field(default=0, compare=False)
+
+
+def is_of_machine(reason: str) -> bool:
+    """Whether a failure is one of what the trial ran on. Any other is an outcome of the trial: of
+    its records, its noise and its code.
+    """
+    return reason.startswith((MachineFailed.__name__, DIED))
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from trainables.data.corpus import Corpus
 from trainables.errors import InvalidInput, SweepError, words_of
 
 _DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
+_HORIZON = "max_epochs"  # among the facts of a sweep: the scheduler's, from which its rungs follow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,8 @@ def start(
     if settings.tracking:
         open_store(settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
+    if executed.scheduler != "none":
+        facts[_HORIZON] = executed.max_epochs
     if selected is not None:
         facts["selection"] = selected.to_dict()
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
@@ -129,6 +132,8 @@ def resume(
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
     executed = run_settings(prepared, settings, address=address, function=function, is_over=is_over)
+    horizon = folder.about().get(_HORIZON, executed.max_epochs)
+    executed = executed.model_copy(update={"max_epochs": horizon})
     return _execute(folder, prepared, settings, executed, watch)
 
 
@@ -210,7 +215,8 @@ def run_settings(
         scheduler=space.search.scheduler,
         metric=space.metric,
         grace_epochs=space.search.grace_epochs,
-        max_epochs=max((trial.epochs for trial in plan.to_run), default=1),
+        # A search has chosen no trial when it begins.
+        max_epochs=max((trial.epochs for trial in (*plan.to_run, *plan.probes)), default=1),
         function=function,
         sealed=space.search.is_private_selection,
         data_dir=settings.data_dir.absolute(),

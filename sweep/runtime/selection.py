@@ -15,7 +15,7 @@ from sweep.planning.pricing import price as priced_trials
 from sweep.results.selected_trial import release_all, release_best
 from sweep.results.tables.progress import Progress
 from sweep.runtime.driver import Driver, Watch
-from sweep.runtime.events import RunSettings
+from sweep.runtime.events import RunSettings, is_of_machine
 from sweep.search import private_selection as search
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
@@ -36,7 +36,7 @@ from sweep.spending.paid import (
 )
 from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
-from sweep.store.sweeps import SweepFolder, Vault
+from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from sweep.tracking.delivery import Delivery, is_tracked, open_store
 from trainables.accountants import certify, release
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
@@ -57,8 +57,8 @@ def execute(
     """Draw from the plan and charge the selection, both once, run what was drawn, release the best.
 
     Raises: InvalidInput where the data set's total does not permit the selection, or the price does
-    not cover the release of a trial that was drawn; TrialFailed where a trial failed, and then
-    nothing is released.
+    not cover the release of a trial that was drawn; InvalidData where the ledger or the vault has
+    lost something; TrialFailed where the machine failed a trial, and then nothing is released.
     """
     trials, price = prepared.plan.to_run, prepared.price
     assert price is not None
@@ -112,10 +112,11 @@ def execute(
             figures=FigureCache(vault.path / "cache"),
             # The progress shown is always the same: that trials run.
             watch=lambda *_: watch("sealed", running),
+            is_resumed=_is_resumed,
         )
         driver.run(executed)
     records = draws.records(running=False)
-    if not all(record.status.is_finished for record in records):
+    if any(map(_is_resumed, records)):
         # The best of the others is not the priced release. Why it failed is an outcome of a trial
         # that is not released.
         raise TrialFailed(
@@ -127,6 +128,14 @@ def execute(
         epsilon = record.metrics.get(EPSILON)
         shown = replace(Progress.of(record), name=_NAME, plan=None, epsilon=epsilon)
         watch("sealed", shown)
+
+
+def _is_resumed(record: TrialRecord) -> bool:
+    """Whether a draw is still to run. One that has failed for a reason of its own has its outcome,
+    the worst score: run again, it would be chosen by having succeeded, which no price covers.
+    """
+    failed_alone = record.status is TrialStatus.FAILED and not is_of_machine(record.reason or "")
+    return record.status.is_resumed and not failed_alone
 
 
 def require_sealed(folder: SweepFolder) -> Vault:
@@ -200,7 +209,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
     if (
         not begun | {entry.trial for entry in entries} <= records.keys()
-        or not all(record.status.is_finished for record in records.values())
+        or any(map(_is_resumed, records.values()))
         or any(unpaid(name, records[name].epochs_done, entries) for name in mechanisms)
     ):
         raise InvalidData(
@@ -210,7 +219,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     return [
         replace(
             each,
-            trial=chosen["trial"] if each.trial == chosen.get("draw") else each.trial,
+            trial=(each.trial == chosen.get("draw") and chosen["trial"]) or each.trial,
             release=release(mechanisms[each.trial], first=each.first_epoch, last=each.epochs),
         )
         for each in entries

@@ -103,12 +103,15 @@ class SpendGate:
         for entry in spent:
             self._count(entry)
 
-    def begin(self, trial_id: str, *, attempt: int, epochs_done: int) -> str | None:
+    def begin(
+        self, trial_id: str, *, attempt: int, epochs_done: int, stop: str = ""
+    ) -> str | None:
         """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
-        of the sweep.
+        of the sweep. `stop`: the reason why it trains no further epoch, so that none is charged.
         """
         number = max([attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())])
-        return self._charge(trial_id, number, epochs_done, epochs_done)
+        self._attempts[trial_id] = number, epochs_done
+        return None if stop else self._charge(trial_id, number, epochs_done, epochs_done)
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
         """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason

@@ -190,13 +190,16 @@ class SweepFolder:
         with self._threads:
             return list(self.state().trial(trial_id).rows)
 
-    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> None:
+    def add_epoch(
+        self, trial_id: str, report: EpochReport, *, when: float, stop: str = ""
+    ) -> None:
         """Record an epoch, unless it is the last one: a trial that is resumed reports the epoch of
-        its checkpoint again. Epochs later than it no longer count, but their seconds do.
+        its checkpoint again. Epochs later than it no longer count, but their seconds do. `stop`:
+        why a scheduler stops the trial after it.
         """
         with self._threads:
             if report.epochs_done != self.state().trial(trial_id).epochs_done:
-                row = {**asdict(report), "time": when}
+                row = {**asdict(report), "time": when, **({"stop": stop} if stop else {})}
                 self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
