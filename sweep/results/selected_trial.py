@@ -30,7 +30,7 @@ def release_best(
     is a `SelectionPrice.to_dict`.
     """
     if best is None or not best.status.is_finished:
-        vault.select(trial=None, draw=best and best.plan.id)
+        vault.select(trial=None, draw=None if best is None else best.plan.id)
         return
     epsilon = float(price["epsilon_selected"])
     trial = replace(
@@ -113,7 +113,12 @@ def _copy(
     """Copy the files of a drawn trial into the sweep's folder atomically, without their times,
     which say how many trials ran before. Returns the fields of its result as the released trial,
     None without one.
+
+    Raises: InvalidData where a file differs from the draw's manifest, which the copy would hide.
     """
+    result = vault.draws.state().trial(draw).result
+    if result is not None:
+        manifest.require_whole(vault.draws.trial_folder(draw))
     target = folder.trial_folder(trial.id)
     fresh = target.with_name(f".{trial.id}")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -127,7 +132,6 @@ def _copy(
     if card is not None:
         write_card(target, card)
     manifest.write(target)
-    result = vault.draws.state().trial(draw).result
     return None if result is None else {**result, "trial_id": trial.id, "privacy": card}
 
 

@@ -194,6 +194,8 @@ class Driver:
             )
         try:
             state = checkpoint.state_of(place)
+            if checkpoint.owner_of(place) not in ("", self.folder.made().id):
+                raise InvalidData(f"expected a checkpoint of this sweep in {place}, got another's")
         except InvalidData as damage:
             raise InvalidData(
                 f"{damage}: restore the checkpoint from a copy, or remove the folder of the trial"

@@ -35,7 +35,7 @@ class TrialJob:
     """One trial to run. `folder` is on storage that the driver and every worker share; `point` has
     the values of the space's axes by their paths, for Ray Tune. Workers get it with the number of
     their `attempt`, from 1 within one call of `run_trials`, which resumes from a checkpoint where
-    `epochs_done` is not 0.
+    `epochs_done` is not 0. `owner` is the sweep, which its checkpoints name.
     """
 
     trial_id: str
@@ -44,6 +44,7 @@ class TrialJob:
     point: Mapping[str, Any] = field(default_factory=dict, compare=False)
     attempt: int = 1
     epochs_done: int = 0
+    owner: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

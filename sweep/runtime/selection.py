@@ -34,6 +34,7 @@ from sweep.spending.paid import (
     require_vault,
     unpaid,
 )
+from sweep.store import manifest
 from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
@@ -199,7 +200,8 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
 def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:
     """The entries of the drawn trials, each priced by its trial's own mechanism.
 
-    Raises: InvalidData where the vault lacks a trial, or its ledger an epoch of one.
+    Raises: InvalidData where the vault lacks a trial or has a damaged one, or its ledger lacks an
+    epoch of one.
     """
     draws, chosen = vault.draws, vault.selection() or {}
     entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
@@ -216,6 +218,9 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
             f"expected {vault.path} to have every trial, and {vault.ledger_file.name} every epoch"
             " of one, got less: restore the folder from a copy"
         )
+    for name, record in records.items():
+        if record.status.is_finished:
+            manifest.require_whole(draws.trial_folder(name))
     return [
         replace(
             each,

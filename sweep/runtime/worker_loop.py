@@ -83,6 +83,7 @@ def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: Ru
     def report(epoch: EpochReport) -> bool:
         return leads and send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
 
+    checkpoint.OWNER.set(job.owner)
     try:
         run: Callable[..., TrialResult] = pkgutil.resolve_name(settings.function)
         if job.epochs_done and not checkpoint.is_there(job.folder):
