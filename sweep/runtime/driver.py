@@ -117,7 +117,9 @@ class Driver:
     def _past(self) -> list[PastEpoch]:
         """The epochs on disk, in the order in which they ended."""
         state = self.folder.state()
-        rows = [(row["time"], name, row) for name in state.planned for row in state.trial(name).rows]
+        rows = [
+            (row["time"], name, row) for name in state.planned for row in state.trial(name).rows
+        ]
         return [
             PastEpoch(trial_id=name, epochs_done=row["epochs_done"], metrics=row["metrics"])
             for _, name, row in sorted(rows, key=lambda each: each[0])

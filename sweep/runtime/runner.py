@@ -26,7 +26,7 @@ from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.paid import require_paid, require_whole_ledger
+from sweep.spending.paid import require_paid, require_vault, require_whole_ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
@@ -114,11 +114,9 @@ def resume(
     Raises: InvalidInput if it is running, or as `start`.
     """
     folder.require_at_rest()
-    require_whole_ledger(
-        settings.home,
-        Ledger(settings.home / FILE),
-        budget_total=folder.about().get("budget_total"),
-    )
+    ledger = Ledger(settings.home / FILE)
+    budget_total = folder.about().get("budget_total")
+    require_whole_ledger(settings.home, ledger, budget_total=budget_total)
     if is_tracked(settings, folder):
         with suppress(StoreAway):  # a resumed sweep outlives it
             open_store(settings)
@@ -126,7 +124,7 @@ def resume(
     waiting = (record.status.is_resumed for record in folder.records(running=False))
     is_over = not (prepared.plan.to_choose or any(waiting))
     if prepared.space.search.is_private_selection:
-        if folder.is_unsealed or store.Vault(folder).is_over:
+        if folder.is_unsealed or require_vault(folder, ledger).is_over:
             problem = Delivery(settings, folder).close()
             return Run(folder=folder, tracking_problem=problem)
         prepared, is_over = prepare_space(prepared.space, settings=settings), False

@@ -68,7 +68,9 @@ def work(take: Take, send: Send, team: LoneTeam | TorchTeam, settings: RunSettin
             job: TrialJob | None = team.control.broadcast(taken)
             if job is None:
                 return
+            before = checkpoint.OWNER.set(job.owner)
             _run_one(job, send, team, settings)
+            checkpoint.OWNER.reset(before)
             gc.collect()
             if not number % 100:  # what the first trial has imported, then the records of trials
                 gc.freeze()
@@ -83,7 +85,6 @@ def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: Ru
     def report(epoch: EpochReport) -> bool:
         return leads and send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
 
-    checkpoint.OWNER.set(job.owner)
     try:
         run: Callable[..., TrialResult] = pkgutil.resolve_name(settings.function)
         if job.epochs_done and not checkpoint.is_there(job.folder):

@@ -103,9 +103,7 @@ class SpendGate:
         for entry in spent:
             self._count(entry)
 
-    def begin(
-        self, trial_id: str, *, attempt: int, epochs_done: int, stop: str = ""
-    ) -> str | None:
+    def begin(self, trial_id: str, *, attempt: int, epochs_done: int, stop: str = "") -> str | None:
         """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
         of the sweep. `stop`: the reason why it trains no further epoch, so that none is charged.
         """

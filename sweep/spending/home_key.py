@@ -91,7 +91,8 @@ class HomeKey:
         key = self.file.read_bytes()
         if len(key) != _KEY_BYTES:
             raise InvalidData(
-                f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}: restore it from a copy"
+                f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}: restore it from a"
+                " copy"
             )
         return key
 

@@ -19,6 +19,7 @@ from trainables.errors import InvalidData, InvalidInput
 
 CHARGED = "charged"  # among the facts of a private selection: when it was
 
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """A problem of the ledger. `epochs`: numbers, from 1, of the epochs of a `trial` of a `sweep`
@@ -163,9 +164,7 @@ def _trial_behind(folder: SweepFolder, entries: Mapping[str, Sequence[Entry]]) -
     return None
 
 
-def require_whole_ledger(
-    home: Path, ledger: Ledger, *, budget_total: float | None = None
-) -> None:
+def require_whole_ledger(home: Path, ledger: Ledger, *, budget_total: float | None = None) -> None:
     """Require the ledger to have every epoch of the sweeps in its home, and with a `budget_total`
     the hashes of every data set's records. A sweep whose log is damaged says nothing.
 

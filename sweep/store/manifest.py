@@ -97,8 +97,8 @@ def require_whole(folder: Path) -> None:
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         raise InvalidData(
-            f"expected the files of {folder} as {FILE} has them, got a difference: {found[0]}{more};"
-            " restore them from a copy"
+            f"expected the files of {folder} as {FILE} has them, got a difference:"
+            f" {found[0]}{more}; restore them from a copy"
         )
 
 

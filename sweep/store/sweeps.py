@@ -190,9 +190,7 @@ class SweepFolder:
         with self._threads:
             return list(self.state().trial(trial_id).rows)
 
-    def add_epoch(
-        self, trial_id: str, report: EpochReport, *, when: float, stop: str = ""
-    ) -> None:
+    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float, stop: str = "") -> None:
         """Record an epoch, unless it is the last one: a trial that is resumed reports the epoch of
         its checkpoint again. Epochs later than it no longer count, but their seconds do. `stop`:
         why a scheduler stops the trial after it.

@@ -3,6 +3,7 @@ trained again or leaves, and what is refused is one line with a way on.
 """
 
 import json
+import os
 import shutil
 from functools import partial
 
@@ -249,3 +250,65 @@ def test_a_file_that_is_lost_makes_nothing_cheaper_public_or_trained_again(place
     file, older, other = place.copies(name)
     DAMAGES[how](file, older, other)
     assert outcome(place, name) == TABLE[name][list(DAMAGES).index(how)]
+
+
+# Files, or folders, that are lost together, and where they come from; the sweep that says so.
+_TOGETHER = {
+    "ledger and head removed": (("ledger.jsonl", "ledger.head"), None, "done"),
+    "ledger and head older": (("ledger.jsonl", "ledger.head"), "older", "done"),
+    "ledger and head another home's": (("ledger.jsonl", "ledger.head"), "other", "done"),
+    "log and head older": (("done/sweep.jsonl", "done/sweep.head"), "older", "done"),
+    "log and head another home's": (("done/sweep.jsonl", "done/sweep.head"), "other", "done"),
+    "log and head removed": (("done/sweep.jsonl", "done/sweep.head"), None, "done"),
+    "vault removed": (("picked/vault",), None, "picked"),
+    "vault older": (("picked/vault",), "older", "picked"),
+    "vault another home's": (("picked/vault",), "other", "picked"),
+    "draws removed": (("picked/vault/draws",), None, "picked"),
+    "vault's ledger and head removed": (
+        ("picked/vault/ledger.jsonl", "picked/vault/ledger.head"),
+        None,
+        "picked",
+    ),
+    "vault and ledger removed": (("picked/vault", "ledger.jsonl", "ledger.head"), None, "picked"),
+}
+
+
+@pytest.mark.parametrize("lost", _TOGETHER)
+def test_files_that_are_lost_together_are_known_by_the_others(place, lost):
+    """By the sweeps' own logs, by the ledger, and by what a selection has released."""
+    parts, source, sweep = _TOGETHER[lost]
+    for part in parts:
+        remove = shutil.rmtree if (place.home / part).is_dir() else os.unlink
+        remove(place.home / part)
+        if source is not None:
+            top = place.whole / "older" if source == "older" else place.whole.parent / "b" / "home"
+            copy = shutil.copytree if (top / part).is_dir() else shutil.copyfile
+            copy(top / part, place.home / part)
+    last = ("unseal", sweep, "--yes") if sweep == "picked" else ("export", sweep, "--any-epsilon")
+    commands = [last] if "vault's ledger" in lost else [("resume", sweep, "--json"), last]
+    if "ledger and head" in lost and "vault" not in lost:
+        commands += [("ledger", "--json"), ("resume", "stopped", "--json")]
+    for command in commands:
+        code, _, err = place.says(*command)
+        assert code == 2, command
+        assert "restore" in err or (command[0] == "export" and "has finished" in err)
+    if "log and head" not in lost:
+        for source in place.sources:
+            assert place.says("run", source, "--budget-total", place.spent + 0.05)[0] == 2
+    assert place.trained == []
+    if sweep == "picked":
+        kept = store.open_sweep(place.whole.parent / "kept", sweep)
+        assert store.open_sweep(place.home, sweep).records() == kept.records()
+        assert "restore" in place.says("show", sweep)[1] or "removed" not in lost or "'s" in lost
+
+
+def test_a_trial_whose_folder_is_removed_is_trained_and_paid_for_again(place):
+    """Its charges stay; the new ones are of a new attempt."""
+    folder = store.open_sweep(place.home, "stopped")
+    (trial,) = [t.id for t in folder.plan().to_run if folder.state().trial(t.id).result is None]
+    before = len(Ledger(place.home / FILE).of_sweep(folder.ledger_name))
+    shutil.rmtree(folder.trial_folder(trial))
+    assert place.says("resume", "stopped", "--json")[0] == 0
+    assert place.trained == [("stopped", 0), ("stopped", 1)]
+    after = Ledger(place.home / FILE).of_sweep(folder.ledger_name)
+    assert [(e.first_epoch, e.epochs) for e in after[before:]] == [(0, 2)]

@@ -189,7 +189,7 @@ def test_a_draw_is_not_tried_again_after_a_failure_of_its_own(own):
 
     async def scene(pool):
         await taken(pool, "g0")
-        for words in ([gone, reason, gone] if own else [gone]):
+        for words in [gone, reason, gone] if own else [gone]:
             await pool.send(TrialEvent(kind="dying", trial_id="t0", reason=words))
         if own:
             assert await waits(pool.take(0, "g1"))

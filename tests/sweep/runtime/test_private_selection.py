@@ -359,7 +359,9 @@ def test_a_draw_that_fails_by_itself_is_the_worst_and_is_not_drawn_again(place, 
     place.resume()
     assert len(seen) == _NUMBER
     shown = place.path / "home" / "toy"
-    public = b"".join(p.read_bytes() for p in shown.rglob("*") if "vault" not in p.parts and p.is_file())
+    public = b"".join(
+        p.read_bytes() for p in shown.rglob("*") if "vault" not in p.parts and p.is_file()
+    )
     assert lost.plan.id.encode() not in public
     assert lost.reason.encode() not in public
     place.unseal()
