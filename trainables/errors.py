@@ -5,6 +5,7 @@
     │   ├── InvalidData   a data file that is missing or damaged; the message never quotes its text
     │   └── CannotAnalyze a mechanism outside of an accountant's theorem
     ├── TrialFailed       a trial that failed while it ran (exit code 1)
+    ├── MachineFailed     what a trial ran on failed, and not the trial itself (exit code 1)
     └── StorageFailed     a disk that is full, read-only or missing (exit code 1)
 
 Each message is one sentence that names the field, the value and what is allowed. The functions cut
@@ -43,6 +44,10 @@ class CannotAnalyze(InvalidInput):
 
 class TrialFailed(SweepError):
     """A trial that failed while it ran; its reports are kept."""
+
+
+class MachineFailed(SweepError):
+    """Memory, a process or a file of a trial is lost. The same trial may succeed elsewhere."""
 
 
 class StorageFailed(SweepError):

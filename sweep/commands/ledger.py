@@ -33,6 +33,7 @@ def ledger(
     """
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger
+    from sweep.spending.paid import require_whole_ledger
     from trainables.errors import InvalidInput
     from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -43,7 +44,10 @@ def ledger(
         return
     if delta is not None and not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
-    book = Ledger(from_environment().home / FILE)
+    home = from_environment().home
+    book = Ledger(home / FILE)
+    require_whole_ledger(home, book)
+    unknown = book.without_hashes()
     names = {book.key.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
     wanted = [
         key
@@ -68,9 +72,11 @@ def ledger(
         if len(spend.by_unit) > 1:
             shares = [f"{unit}s {format_epsilon(s.epsilon)}" for unit, s in spend.by_unit.items()]
             notes.append(f"each unit of privacy alone: {', '.join(shares)}")
-        if not spend.recognised:
+        if unknown:
+            of = "" if spend.dataset in unknown else f" of {', '.join(n[:12] for n in unknown)}"
             notes.append(
-                "records unknown: charges of earlier versions of the data are not included"
+                f"records unknown{of}: charges to data sets that share records with them are not"
+                " included"
             )
         row = (
             f"{spend.dataset_name} {spend.dataset[:12]}".strip(),

@@ -21,6 +21,7 @@ from sweep.results.local_paths import fields_with_paths, in_text, in_word, paths
 from sweep.results.privacy_cards import JSON, write_card
 from sweep.spending.filter import stored_filter, total_of
 from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.paid import require_paid
 from sweep.store import manifest
 from sweep.store.files import read_json, write_json, write_text
 from sweep.store.plans import PlannedTrial
@@ -206,8 +207,12 @@ def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:
 def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     """The composition of the sweep's releases, None if they do not compose (or there are none), and
     why its best trial has no cheaper price.
+
+    Raises: InvalidData where the ledger or the sweep's log lacks what the other has.
     """
-    own_entries = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
+    ledger = Ledger(folder.path.parent / FILE)
+    require_paid(folder, ledger)
+    own_entries = ledger.of_sweep(folder.ledger_name)
     # What an exempt trial gives away stands beside the total.
     exempt = {trial.id for trial in folder.plan().trials if trial.is_exempt}
     entries = [entry for entry in own_entries if entry.trial not in exempt]

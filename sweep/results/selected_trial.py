@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from sweep.results.privacy_cards import write_card
+from sweep.spending.paid import has_drawn
 from sweep.store import manifest
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.state import EpochRow
+from sweep.store.state import Epoch, EpochRow, Turn
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
@@ -25,10 +26,11 @@ def release_best(
     folder: SweepFolder, vault: Vault, best: TrialRecord | None, price: Mapping[str, Any]
 ) -> None:
     """Copy the best trial into the sweep's folder, with the selection's epsilon instead of the
-    trial's; None where no trial was drawn. `price` is a `SelectionPrice.to_dict`.
+    trial's; None where no trial was drawn. Nothing leaves where even the best has failed. `price`
+    is a `SelectionPrice.to_dict`.
     """
-    if best is None:
-        vault.select(trial=None, draw=None)
+    if best is None or not best.status.is_finished:
+        vault.select(trial=None, draw=None if best is None else best.plan.id)
         return
     epsilon = float(price["epsilon_selected"])
     trial = replace(
@@ -56,12 +58,24 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
     trials = []
     for record in vault.draws.records(running=False):
         drawn = record.plan
-        trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
+        is_best = drawn.id == chosen.get("draw") and chosen["trial"] is not None
+        trial = replace(drawn, id=chosen["trial"]) if is_best else drawn
         result = _copy(vault, drawn.id, folder, trial, card=record.privacy)
         if result is not None:
             folder.release_trial(trial.id, epochs=vault.draws.epochs(drawn.id), result=result)
+        else:
+            _release_failure(folder, vault, record)
         trials.append(trial)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
+
+
+def _release_failure(folder: SweepFolder, vault: Vault, record: TrialRecord) -> None:
+    """Record the epochs of a draw that has failed, and why."""
+    trial, reason = record.plan.id, record.reason or ""
+    folder.add(Turn(entry="begun", trial=trial))
+    for row in vault.draws.epochs(trial):
+        folder.add(Epoch(trial=trial, row=row))
+    folder.add(Turn(entry="failed", trial=trial, reason=reason, time=time.time()))
 
 
 def sentence_of(folder: SweepFolder) -> str | None:
@@ -71,13 +85,18 @@ def sentence_of(folder: SweepFolder) -> str | None:
         return None
     if folder.is_unsealed:
         return "The sweep was unsealed: its trials cost their composition (`sweep ledger`)."
-    selected = Vault(folder).selection()
+    vault = Vault(folder)
+    selected = vault.selection()
+    if selected is None and has_drawn(folder) and not vault.is_sealed:
+        return f"The trials that were drawn are missing in {vault.path}: restore it from a copy."
     if selected is None:
         return (
             "The trials are sealed, and so is their number: the best leaves when all have ended"
             f" (`sweep resume {folder.name}` continues interrupted ones)."
         )
     if selected["trial"] is None:
+        if selected["draw"] is not None:
+            return "No trial that was drawn has a result: nothing is released."
         return f"No trial was drawn, which a {price['law']} law allows: nothing is released."
     delta = format_delta(float(price["delta"]))
     return (
@@ -94,7 +113,12 @@ def _copy(
     """Copy the files of a drawn trial into the sweep's folder atomically, without their times,
     which say how many trials ran before. Returns the fields of its result as the released trial,
     None without one.
+
+    Raises: InvalidData where a file differs from the draw's manifest, which the copy would hide.
     """
+    result = vault.draws.state().trial(draw).result
+    if result is not None:
+        manifest.require_whole(vault.draws.trial_folder(draw))
     target = folder.trial_folder(trial.id)
     fresh = target.with_name(f".{trial.id}")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -108,7 +132,6 @@ def _copy(
     if card is not None:
         write_card(target, card)
     manifest.write(target)
-    result = vault.draws.state().trial(draw).result
     return None if result is None else {**result, "trial_id": trial.id, "privacy": card}
 
 

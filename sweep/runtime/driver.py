@@ -22,6 +22,7 @@ from sweep.runtime.events import (
     MAX_FAILURES,
     Events,
     Interrupted,
+    PastEpoch,
     RunSettings,
     TrialEvent,
     TrialJob,
@@ -31,14 +32,15 @@ from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.worker_loop import LoneTeam, work
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import PricedTrial
+from sweep.store import manifest
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus, Turn
-from sweep.store.sweeps import SweepFolder
+from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.delivery import Delivery
-from trainables import accountants
+from trainables import accountants, formats
 from trainables.cards.card import with_starts
 from trainables.config import TrialConfig
-from trainables.errors import InvalidData, InvalidInput, StorageFailed
+from trainables.errors import InvalidData, InvalidInput, MachineFailed, StorageFailed
 from trainables.figure_cache import FigureCache
 from trainables.models._files import ENCODER, require_files_of
 from trainables.result import EpochReport, TrialResult
@@ -54,9 +56,10 @@ def run_trials(
     events: Events,
     settings: RunSettings,
     source: ChosenJobs | None = None,
+    past: Sequence[PastEpoch] = (),
 ) -> None:
     """Run every job to its end, and the jobs that `source` chooses after the first, with `events`
-    called in this thread.
+    called in this thread. A scheduler counts the epochs of the `past`, which are in their order.
 
     A failed trial is an event, not an exception. After an interruption or a crash, call this again
     with the unfinished jobs; trials resume from their checkpoints.
@@ -76,7 +79,7 @@ def run_trials(
             from sweep.runtime.tune import questions  # Ray reads its environment when imported
 
             phases.enter(phases.TRAINING)
-            with closing(questions(jobs, settings, source)) as asked:
+            with closing(questions(jobs, settings, source, past)) as asked:
                 for event, reply in asked:
                     reply(events(event))
     except _Refused as refused:
@@ -89,8 +92,8 @@ def run_trials(
 class Driver:
     """Called with each event, it returns whether the trial may continue. `watch` is called with
     each trial's progress, `rehearse` before the first charge of a trial; it raises InvalidInput
-    where the trial would fail. `notice` gets a line for a trial whose workers have died. Not for
-    several threads.
+    where the trial would fail. `notice` gets a line for a trial whose workers have died.
+    `is_resumed` chooses what `run` runs. Not for several threads.
     """
 
     gate: SpendGate
@@ -100,6 +103,7 @@ class Driver:
     watch: Watch = lambda trial_id, progress: None
     rehearse: Callable[[TrialConfig], None] = lambda config: None
     notice: Callable[[str], object] = lambda line: None
+    is_resumed: Callable[[TrialRecord], bool] = lambda record: record.status.is_resumed
 
     _background: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, "accounting"), init=False
@@ -109,13 +113,24 @@ class Driver:
         """Run unfinished trials, and those that `source` chooses. Raises: as `run_trials`."""
         phases.enter(phases.TRAINING)
         records = self.folder.records(running=False)
-        jobs = [job_of(record.plan, self.folder) for record in records if record.status.is_resumed]
+        jobs = [job_of(record.plan, self.folder) for record in records if self.is_resumed(record)]
         if source is not None and not jobs:
             jobs = [*filter(None, [source.next()])]  # Ray need not start for a search that is over
         try:
-            run_trials(jobs, events=self, settings=settings, source=source)
+            run_trials(jobs, events=self, settings=settings, source=source, past=self._past())
         finally:
             self._background.shutdown(cancel_futures=True)  # it writes into the folder
+
+    def _past(self) -> list[PastEpoch]:
+        """The epochs on disk, in the order in which they ended."""
+        state = self.folder.state()
+        rows = [
+            (row["time"], name, row) for name in state.planned for row in state.trial(name).rows
+        ]
+        return [
+            PastEpoch(trial_id=name, epochs_done=row["epochs_done"], metrics=row["metrics"])
+            for _, name, row in sorted(rows, key=lambda each: each[0])
+        ]
 
     def __call__(self, event: TrialEvent) -> Verdict:
         """Record and answer an event. Raises: StorageFailed where a failed disk paused a trial."""
@@ -150,13 +165,17 @@ class Driver:
     def _start(self, priced: PricedTrial, attempt: int) -> Verdict:
         trial = priced.trial
         try:
-            done = self._begin(priced)
+            try:
+                done = self._begin(priced)
+            except InvalidInput as damage:
+                raise InvalidInput(f"{MachineFailed.__name__}: {damage}") from None
             if done == 0:
                 self.rehearse(trial.config)
         except InvalidInput as damage:  # before anything is charged; the other trials go on
             self._fail(trial.id, str(damage))
             return Verdict(str(damage))
-        reason = self.gate.begin(trial.id, attempt=attempt, epochs_done=done)
+        stop = self._stop_after(trial.id, done)
+        reason = self.gate.begin(trial.id, attempt=attempt, epochs_done=done, stop=stop)
         if reason is not None:
             self.folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
             return Verdict(reason)
@@ -167,25 +186,36 @@ class Driver:
         return Verdict(epochs_done=done)
 
     def _begin(self, priced: PricedTrial) -> int:
-        """Create the trial's folder; returns its number of finished epochs with a checkpoint.
+        """Create the trial's folder; returns its number of finished epochs with a checkpoint. A
+        trial whose folder was removed begins anew.
 
-        Raises: InvalidData for a damaged checkpoint, with the next step; InvalidInput where it was
-        trained with another encoder.
+        Raises: InvalidData for a damaged or lost checkpoint, with the next step; InvalidInput where
+        it was trained with another encoder.
         """
-        place = self.folder.start_trial(priced.trial)
+        place = self.folder.trial_folder(priced.trial.id)
+        is_new, done = not place.exists(), self.folder.state().trial(priced.trial.id).epochs_done
+        self.folder.start_trial(priced.trial)
         if not checkpoint.is_there(place):
-            return 0
+            if is_new or not (done or manifest.is_there(place)):
+                return 0
+            raise InvalidData(
+                f"expected a checkpoint of {formats.count(done, 'epoch')} in {place}, got none:"
+                " restore it from a copy, or remove that folder to restart the trial (its charges"
+                " stay)"
+            )
         try:
             state = checkpoint.state_of(place)
+            if checkpoint.owner_of(place) not in ("", self.folder.made().id):
+                raise InvalidData(f"expected a checkpoint of this sweep in {place}, got another's")
         except InvalidData as damage:
             raise InvalidData(
-                f"{damage}: restore the checkpoint from a copy, or remove it to restart the trial"
-                " (its charges stay)"
+                f"{damage}: restore the checkpoint from a copy, or remove the folder of the trial"
+                " to restart it (its charges stay)"
             ) from None
         if digest := str(state.get(ENCODER, "")):
             model = priced.trial.config.model.model_dump(mode="json")
             require_files_of(model, digest, where=place / "checkpoint")
-        return self.folder.state().trial(priced.trial.id).epochs_done
+        return done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
         """Compute figures during training, because workers would wait seconds for exact ones."""
@@ -195,12 +225,20 @@ class Driver:
         self.figures.account(priced.mechanism, accountant=accountant)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
-        spent = accountants.bounds_after(priced.mechanism, report.epochs_done)
+        done = report.epochs_done
+        spent = accountants.bounds_after(priced.mechanism, done)
         report = replace(report, metrics={**report.metrics, **spent})
-        self.folder.add_epoch(event.trial_id, report, when=time.time())
+        stop = event.reason or self._stop_after(event.trial_id, done)
+        self.folder.add_epoch(event.trial_id, report, when=time.time(), stop=stop)
         # A trial stopped by the scheduler spends no more, so nothing is charged.
-        reason = self.gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
+        reason = self.gate.go_on(event.trial_id, epochs_done=done, stop=stop)
         return Verdict(reason or "")
+
+    def _stop_after(self, trial_id: str, epochs_done: int) -> str:
+        """Why the scheduler stopped a trial after this epoch, where it did, before a crash."""
+        rows = self.folder.epochs(trial_id)
+        is_last = bool(rows) and rows[-1]["epochs_done"] == epochs_done
+        return str(rows[-1].get("stop", "")) if is_last else ""
 
     def _finish(self, priced: PricedTrial, event: TrialEvent, result: TrialResult) -> None:
         """Write a trial's card, then its result, so that a trial with a result has a card."""

@@ -22,11 +22,12 @@ from typing import Any, Literal
 
 from search_spaces.parts import Resources
 from trainables.config import TrialConfig
-from trainables.errors import SweepError
+from trainables.errors import MachineFailed, SweepError
 from trainables.result import EpochReport, TrialResult
 
 TRIAL_FUNCTION = "trainables.trial:run"
 MAX_FAILURES = 3  # deaths of workers that a trial survives
+DIED = "its worker processes died"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class TrialJob:
     """One trial to run. `folder` is on storage that the driver and every worker share; `point` has
     the values of the space's axes by their paths, for Ray Tune. Workers get it with the number of
     their `attempt`, from 1 within one call of `run_trials`, which resumes from a checkpoint where
-    `epochs_done` is not 0.
+    `epochs_done` is not 0. `owner` is the sweep, which its checkpoints name.
     """
 
     trial_id: str
@@ -43,6 +44,16 @@ class TrialJob:
     point: Mapping[str, Any] = field(default_factory=dict, compare=False)
     attempt: int = 1
     epochs_done: int = 0
+    owner: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastEpoch:
+    """An epoch that a sweep has on disk; a metric that is no number is None."""
+
+    trial_id: str
+    epochs_done: int
+    metrics: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +67,8 @@ class TrialEvent:
               `memory` is the largest number of bytes that its worker has taken, 0: unknown
     finished  `result` is set; `reason` is why it stopped early, empty where it did not
     failed    `reason` is one line without private text; earlier reports are kept. One that begins
-              with StorageFailed is a failure of the disk: the trial is paused and resumed later
+              with StorageFailed is a failure of the disk: the trial is paused and resumed later;
+              `is_of_machine` tells whether another one is the trial's own
     dying     for the pool alone: why a worker is about to exit, the reason of a trial that is not
               tried again
     """
@@ -68,6 +80,13 @@ class TrialEvent:
     result: TrialResult | None = None
     reason: str = ""
     memory: int = field(default=0, compare=False)
+
+
+def is_of_machine(reason: str) -> bool:
+    """Whether a failure is one of what the trial ran on. Any other is an outcome of the trial: of
+    its records, its noise and its code.
+    """
+    return reason.startswith((MachineFailed.__name__, DIED))
 
 
 @dataclass(frozen=True)

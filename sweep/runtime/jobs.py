@@ -24,6 +24,7 @@ def job_of(trial: PlannedTrial, folder: SweepFolder) -> TrialJob:
         config=trial.config,
         folder=folder.trial_folder(trial.id),
         point={"variant": trial.variant, **trial.values},
+        owner=folder.made().id,
     )
 
 

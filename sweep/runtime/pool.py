@@ -13,10 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sweep.runtime.events import GO_ON, MAX_FAILURES, TrialEvent, TrialJob, Verdict
+from sweep.runtime.events import (
+    DIED,
+    GO_ON,
+    MAX_FAILURES,
+    TrialEvent,
+    TrialJob,
+    Verdict,
+    is_of_machine,
+)
+from trainables import formats
 from trainables.result import EpochReport
 
-_DIED = "its worker processes died"
 STOPPED_BY_TUNE = "stopped by the scheduler of Ray Tune"
 State = Literal["ready", "leased", "running", "over"]
 
@@ -41,9 +49,12 @@ class _Slot:
 
 
 class Pool:
-    """Its methods are coroutines of one event loop: each runs atomically between its awaits."""
+    """Its methods are coroutines of one event loop: each runs atomically between its awaits.
+    `sealed`: the trials are draws, which are not tried again after a failure of their own.
+    """
 
-    def __init__(self, jobs: Sequence[TrialJob]) -> None:
+    def __init__(self, jobs: Sequence[TrialJob], *, sealed: bool = False) -> None:
+        self._sealed = sealed
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
         self._waiting: list[_Trial] = []  # leased, for a gang
         self._leases: dict[str, _Trial] = {}  # the trial of each Tune trial
@@ -112,13 +123,14 @@ class Pool:
             await self._notify()  # what is left of the group before
             if (trial := place.trial) is not None:
                 trial.failures += 1
-                if trial.failures > MAX_FAILURES:
-                    words = trial.last_words or _DIED
+                words = trial.last_words or DIED
+                is_lost = self._sealed and not is_of_machine(words)
+                if trial.failures > MAX_FAILURES or is_lost:
                     failed = TrialEvent(
                         kind="failed",
                         trial_id=trial.job.trial_id,
                         attempt=trial.attempt,
-                        reason=f"{words} ({trial.failures} times)",
+                        reason=f"{words} ({formats.count(trial.failures, 'time')})",
                     )
                     await self._ask(failed)
                     await self._vacate(trial)
@@ -138,7 +150,7 @@ class Pool:
                 kind="started",
                 trial_id=trial.job.trial_id,
                 attempt=trial.attempt,
-                reason=(trial.last_words or _DIED) if trial.attempt > 1 else "",
+                reason=(trial.last_words or DIED) if trial.attempt > 1 else "",
             )
             trial.last_words = ""
             verdict = await self._ask(begun)
@@ -159,7 +171,9 @@ class Pool:
         if trial.attempt != event.attempt or trial.state != "running":
             return Verdict("superseded by a newer attempt")
         if event.kind == "dying":
-            trial.last_words = event.reason
+            # Workers that wait for one that has failed say that it is gone.
+            if not trial.last_words or not is_of_machine(event.reason):
+                trial.last_words = event.reason
             return GO_ON
         if event.kind != "epoch":
             await self._ask(replace(event, reason=event.reason or trial.stop))

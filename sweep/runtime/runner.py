@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sweep import interrupts, phases
-from sweep.planning import ledger_check
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
@@ -28,6 +27,7 @@ from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.paid import require_paid, require_vault, require_whole_ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
@@ -35,9 +35,10 @@ from sweep.tracking.delivery import Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.corpus import Corpus
-from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
+from trainables.errors import InvalidInput, SweepError, words_of
 
 _DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
+_HORIZON = "max_epochs"  # among the facts of a sweep: the scheduler's, from which its rungs follow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +64,8 @@ def start(
     `budget_total` bounds the spend of a data set over all sweeps, this one included.
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
-    too few resources, a name that exists, a data set whose total would exceed `budget_total`, or of
-    which the ledger has lost a charge, a tracking store that cannot be used; Interrupted.
+    too few resources, a name that exists, a data set whose total would exceed `budget_total`, a
+    ledger that has lost a charge of any sweep, a tracking store that cannot be used; Interrupted.
     """
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     account = Accounting(settings)
@@ -78,19 +79,14 @@ def start(
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
             rehearse(trial.config, account, function)
     ledger = Ledger(settings.home / FILE)
-    if budget_total is not None:
-        for lost in ledger_check.check(settings):
-            if lost.epochs:
-                raise InvalidData(
-                    f"expected a whole ledger with --budget-total, got {lost.problem}"
-                    f" ({lost.sweep}): `sweep ledger --check` lists what is missing, --repair"
-                    " charges it"
-                )
-        if selected is None:  # which is charged before anything starts
-            require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
+    require_whole_ledger(settings.home, ledger, budget_total=budget_total)
+    if budget_total is not None and selected is None:  # else it is charged before anything starts
+        require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
     if settings.tracking:
         open_store(settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
+    if executed.scheduler != "none":
+        facts[_HORIZON] = executed.max_epochs
     if selected is not None:
         facts["selection"] = selected.to_dict()
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
@@ -119,6 +115,9 @@ def resume(
     Raises: InvalidInput if it is running, or as `start`.
     """
     folder.require_at_rest()
+    ledger = Ledger(settings.home / FILE)
+    budget_total = folder.about().get("budget_total")
+    require_whole_ledger(settings.home, ledger, budget_total=budget_total)
     if is_tracked(settings, folder):
         with suppress(StoreAway):  # a resumed sweep outlives it
             open_store(settings)
@@ -126,12 +125,14 @@ def resume(
     waiting = (record.status.is_resumed for record in folder.records(running=False))
     is_over = not (prepared.plan.to_choose or any(waiting))
     if prepared.space.search.is_private_selection:
-        if folder.is_unsealed or store.Vault(folder).is_over:
+        if folder.is_unsealed or require_vault(folder, ledger).is_over:
             problem = Delivery(settings, folder).close()
             return Run(folder=folder, tracking_problem=problem)
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
     executed = run_settings(prepared, settings, address=address, function=function, is_over=is_over)
+    horizon = folder.about().get(_HORIZON, executed.max_epochs)
+    executed = executed.model_copy(update={"max_epochs": horizon})
     return _execute(folder, prepared, settings, executed, watch)
 
 
@@ -173,7 +174,7 @@ def _run_trials(
 ) -> None:
     watch, ledger = record_metrics(watch, folder), Ledger(account.settings.home / FILE)
     priced = price(folder.plan().trials, account)
-    ledger_check.require_paid(folder, ledger)
+    require_paid(folder, ledger)
     fixed = fixed_filter(folder, ledger)
     gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
     for record in folder.records(running=False):
@@ -221,7 +222,8 @@ def run_settings(
         scheduler=space.search.scheduler,
         metric=space.metric,
         grace_epochs=space.search.grace_epochs,
-        max_epochs=max((trial.epochs for trial in plan.to_run), default=1),
+        # A search has chosen no trial when it begins.
+        max_epochs=max((trial.epochs for trial in (*plan.to_run, *plan.probes)), default=1),
         function=function,
         sealed=space.search.is_private_selection,
         data_dir=settings.data_dir.absolute(),

@@ -15,10 +15,10 @@ from sweep.planning.pricing import price as priced_trials
 from sweep.results.selected_trial import release_all, release_best
 from sweep.results.tables.progress import Progress
 from sweep.runtime.driver import Driver, Watch
-from sweep.runtime.events import RunSettings
+from sweep.runtime.events import RunSettings, is_of_machine
 from sweep.search import private_selection as search
 from sweep.settings import Settings
-from sweep.spending.gate import open_gate, unpaid
+from sweep.spending.gate import open_gate
 from sweep.spending.ledger import (
     FILE,
     Entry,
@@ -27,9 +27,17 @@ from sweep.spending.ledger import (
     selection_charge,
     selection_entry,
 )
+from sweep.spending.paid import (
+    CHARGED,
+    require_draws_paid,
+    require_paid,
+    require_vault,
+    unpaid,
+)
+from sweep.store import manifest
 from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
-from sweep.store.sweeps import SweepFolder, Vault
+from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from sweep.tracking.delivery import Delivery, is_tracked, open_store
 from trainables.accountants import certify, release
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
@@ -50,10 +58,10 @@ def execute(
     """Draw from the plan and charge the selection, both once, run what was drawn, release the best.
 
     Raises: InvalidInput where the data set's total does not permit the selection, or the price does
-    not cover the release of a trial that was drawn; TrialFailed where a trial failed, and then
-    nothing is released.
+    not cover the release of a trial that was drawn; InvalidData where the ledger or the vault has
+    lost something; TrialFailed where the machine failed a trial, and then nothing is released.
     """
-    vault, trials, price = Vault(folder), prepared.plan.to_run, prepared.price
+    trials, price = prepared.plan.to_run, prepared.price
     assert price is not None
     if copies := [copy.name for copy in folder.copies()]:
         raise InvalidInput(
@@ -61,6 +69,8 @@ def execute(
             f" {copies[0]}: the best of either would be a release of its own"
         )
     ledger, name = Ledger(account.settings.home / FILE), folder.ledger_name
+    require_paid(folder, ledger)
+    vault = require_vault(folder, ledger)
     if not vault.is_sealed:  # drawn by the home's key and the sweep's id
         space, drawn = folder.space(), []
         random = search.random_of(ledger.key.read(), str(folder.about()["id"]))
@@ -83,6 +93,9 @@ def execute(
         entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
         if (reason := ledger.charge(entry, budget_total=limit)) is not None:
             raise InvalidInput(reason)
+    if CHARGED not in folder.about():
+        folder.note(**{CHARGED: time.time()})
+    require_draws_paid(vault)
     draws = vault.draws
     running = Progress(
         name=_NAME,
@@ -100,10 +113,11 @@ def execute(
             figures=FigureCache(vault.path / "cache"),
             # The progress shown is always the same: that trials run.
             watch=lambda *_: watch("sealed", running),
+            is_resumed=_is_resumed,
         )
         driver.run(executed)
     records = draws.records(running=False)
-    if not all(record.status.is_finished for record in records):
+    if any(map(_is_resumed, records)):
         # The best of the others is not the priced release. Why it failed is an outcome of a trial
         # that is not released.
         raise TrialFailed(
@@ -117,12 +131,21 @@ def execute(
         watch("sealed", shown)
 
 
+def _is_resumed(record: TrialRecord) -> bool:
+    """Whether a draw is still to run. One that has failed for a reason of its own has its outcome,
+    the worst score: run again, it would be chosen by having succeeded, which no price covers.
+    """
+    failed_alone = record.status is TrialStatus.FAILED and not is_of_machine(record.reason or "")
+    return record.status.is_resumed and not failed_alone
+
+
 def require_sealed(folder: SweepFolder) -> Vault:
     """The vault of an ended private selection.
 
-    Raises: InvalidInput for a sweep without one, or one that has not ended.
+    Raises: InvalidInput for a sweep without one, or one that has not ended; as `require_vault`.
     """
     space, vault = folder.space(), Vault(folder)
+    ledger = Ledger(folder.path.parent / FILE)
     if not space.search.is_private_selection:
         raise InvalidInput(
             f"expected a sweep with strategy private_selection, got {folder.name} with"
@@ -130,6 +153,7 @@ def require_sealed(folder: SweepFolder) -> Vault:
         )
     if folder.is_unsealed and not vault.is_sealed:
         raise InvalidInput(f"expected a sealed sweep, got {folder.name}, which is unsealed already")
+    require_vault(folder, ledger)
     if not vault.is_over:
         raise InvalidInput(
             f"expected a sweep whose trials have ended, got {folder.name}:"
@@ -147,6 +171,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     """
     vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
     tracker = open_store(settings) if is_tracked(settings, folder) else None
+    ledger.require_hashes()
     with folder.hold_lock():
         entries = _entries(folder, vault, settings)
         releases = [entry.release for entry in entries]
@@ -175,7 +200,8 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
 def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:
     """The entries of the drawn trials, each priced by its trial's own mechanism.
 
-    Raises: InvalidData where the vault lacks a trial, or its ledger an epoch of one.
+    Raises: InvalidData where the vault lacks a trial or has a damaged one, or its ledger lacks an
+    epoch of one.
     """
     draws, chosen = vault.draws, vault.selection() or {}
     entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
@@ -185,17 +211,20 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
     if (
         not begun | {entry.trial for entry in entries} <= records.keys()
-        or not all(record.status.is_finished for record in records.values())
+        or any(map(_is_resumed, records.values()))
         or any(unpaid(name, records[name].epochs_done, entries) for name in mechanisms)
     ):
         raise InvalidData(
             f"expected {vault.path} to have every trial, and {vault.ledger_file.name} every epoch"
             " of one, got less: restore the folder from a copy"
         )
+    for name, record in records.items():
+        if record.status.is_finished:
+            manifest.require_whole(draws.trial_folder(name))
     return [
         replace(
             each,
-            trial=chosen["trial"] if each.trial == chosen.get("draw") else each.trial,
+            trial=(each.trial == chosen.get("draw") and chosen["trial"]) or each.trial,
             release=release(mechanisms[each.trial], first=each.first_epoch, last=each.epochs),
         )
         for each in entries

@@ -19,15 +19,16 @@ from typing import Any
 import ray
 from ray import tune
 from ray.tune.progress_reporter import TrialProgressCallback
-from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule, TrialScheduler
 from ray.tune.search import Searcher
 
 from sweep import interrupts
 from sweep.planning.resources import choose_slots, fit_into_memory, gpu_share
 from sweep.runtime import ray_session
+from sweep.runtime.early_stopping import scheduler
 from sweep.runtime.events import (
     MAX_FAILURES,
     Interrupted,
+    PastEpoch,
     Questions,
     RayFailed,
     RunSettings,
@@ -35,7 +36,7 @@ from sweep.runtime.events import (
 )
 from sweep.runtime.gang import gang
 from sweep.runtime.jobs import ChosenJobs
-from sweep.runtime.lease import SLOT, TIME_ATTR, TRIAL, lease, name_of
+from sweep.runtime.lease import SLOT, TRIAL, lease, name_of
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
@@ -47,10 +48,13 @@ _FAREWELL_SECONDS = 15.0
 
 
 def questions(
-    jobs: Sequence[TrialJob], settings: RunSettings, source: ChosenJobs | None
+    jobs: Sequence[TrialJob],
+    settings: RunSettings,
+    source: ChosenJobs | None,
+    past: Sequence[PastEpoch],
 ) -> Questions:
     """Run every job to its end, one at least, and the jobs that `source` chooses, in a thread of
-    Tune, on the Ray of this process.
+    Tune, on the Ray of this process. The scheduler has seen the epochs of the `past`.
 
     Raises: InvalidInput where the workers do not fit on the cluster, or its nodes do not share the
     folders; Interrupted where the process is to stop (`interrupts`); RayFailed; SweepError where
@@ -71,7 +75,7 @@ def questions(
             make_folder(metrics.parent)
             metrics.unlink(missing_ok=True)
             metrics.symlink_to(folder / "prom_metrics_service_discovery.json")
-        yield from _Exploration(list(jobs), source, settings, files).questions()
+        yield from _Exploration(list(jobs), source, settings, files, past).questions()
     finally:
         metrics.unlink(missing_ok=True)
         ray_session.remove([files])
@@ -81,7 +85,12 @@ class _Exploration:
     """A pool of the jobs, its gangs, and a Tuner. `files` takes what Ray writes."""
 
     def __init__(
-        self, jobs: list[TrialJob], source: ChosenJobs | None, settings: RunSettings, files: Path
+        self,
+        jobs: list[TrialJob],
+        source: ChosenJobs | None,
+        settings: RunSettings,
+        files: Path,
+        past: Sequence[PastEpoch],
     ) -> None:
         size = ray_session.cluster_size()  # which is known now
         gpus = gpu_share(settings.gpus_per_worker, size)
@@ -94,12 +103,12 @@ class _Exploration:
             self._slots = min(self._slots, most)
         # A person's number of slots stands.
         self._memory = size.memory_bytes if settings.slots is None else math.inf
-        self._jobs, self._source, self._settings = jobs, source, settings
+        self._jobs, self._source, self._settings, self._past = jobs, source, settings, past
         self._files = files
         self._name = f"{files.parent.name}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
         named = {"name": self._name, "namespace": ray_session.NAMESPACE}
         pool = ray.remote(Pool).options(num_cpus=0, max_concurrency=10_000, **named)
-        self._pool = pool.remote(jobs)
+        self._pool = pool.remote(jobs, sealed=settings.sealed)
         self._deciding = threading.Lock()  # one decision at a time: a verdict or a suggestion
         self._ended = threading.Event()
         self._error: BaseException | None = None  # of the thread of Tune
@@ -214,7 +223,7 @@ class _Exploration:
                 tune_config=tune.TuneConfig(
                     search_alg=searcher,
                     num_samples=1 if searcher is None else -1,
-                    scheduler=scheduler(settings),
+                    scheduler=scheduler(settings, self._past),
                     reuse_actors=True,
                     max_concurrent_trials=self._slots,
                     trial_name_creator=lambda trial: name_of(trial.config),
@@ -346,19 +355,3 @@ class _Suggestions(_OfThisProcess, Searcher):  # type: ignore[misc]
     def save(self, checkpoint_path: str) -> None:
         """Write an empty file."""
         Path(checkpoint_path).touch()
-
-
-def scheduler(settings: RunSettings) -> TrialScheduler:
-    """Tune's scheduler for `settings.scheduler`, on the validation metric after each epoch."""
-    common = {"time_attr": TIME_ATTR, "metric": settings.metric, "mode": "min"}
-    if settings.scheduler == "asha":
-        return ASHAScheduler(
-            **common,
-            # Ray refuses a grace period longer than the longest trial; there nothing is stopped.
-            max_t=max(settings.max_epochs, settings.grace_epochs),
-            grace_period=settings.grace_epochs,
-            reduction_factor=3,  # one trial in three survives a rung
-        )
-    if settings.scheduler == "median":
-        return MedianStoppingRule(**common, grace_period=settings.grace_epochs)
-    return FIFOScheduler()

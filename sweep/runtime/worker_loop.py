@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep.runtime.events import RunSettings, TrialEvent, TrialJob, Verdict
-from trainables.errors import SweepError, TrialFailed
+from trainables.errors import InvalidData, MachineFailed, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint, disk
 from trainables.system.communication import Alone, Communicator
@@ -41,6 +41,13 @@ class LoneTeam:
         """Do nothing for a single process."""
 
 
+# Errors by their names, because PyTorch is not imported here.
+_OF_MACHINE = frozenset({"MemoryError", "OutOfMemoryError", "ConnectionError", "DistError"}) | {
+    each.__name__ for each in (InvalidData, MachineFailed)
+}
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory")  # of the CPU: a RuntimeError
+_COLLECTIVES = "distributed_c10d.py"  # where the other workers learn that one is gone
+
 Take = Callable[[], TrialJob | None]
 Send = Callable[[TrialEvent], Verdict]
 
@@ -61,7 +68,9 @@ def work(take: Take, send: Send, team: LoneTeam | TorchTeam, settings: RunSettin
             job: TrialJob | None = team.control.broadcast(taken)
             if job is None:
                 return
+            before = checkpoint.OWNER.set(job.owner)
             _run_one(job, send, team, settings)
+            checkpoint.OWNER.reset(before)
             gc.collect()
             if not number % 100:  # what the first trial has imported, then the records of trials
                 gc.freeze()
@@ -80,7 +89,7 @@ def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: Ru
         run: Callable[..., TrialResult] = pkgutil.resolve_name(settings.function)
         if job.epochs_done and not checkpoint.is_there(job.folder):
             # A restart from epoch 0 would train epochs that were not charged.
-            raise TrialFailed(
+            raise MachineFailed(
                 f"expected the checkpoint of epoch {job.epochs_done} to continue from, got"
                 " none: it was lost after the trial began"
             )
@@ -94,7 +103,7 @@ def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: Ru
         )
         end = event(kind="finished", result=result)
     except Exception as error:  # noqa: BLE001  whatever a trial raises becomes a recorded reason
-        reason = one_line(disk.failure_of(error, job.folder) or error)
+        reason = one_line(disk.failure_of(error, job.folder) or machine_failure_of(error) or error)
         end = event(kind="failed", reason=reason)
         send(event(kind="dying", reason=reason))
         try:
@@ -105,6 +114,18 @@ def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: Ru
             ) from None
     if leads:
         send(end)
+
+
+def machine_failure_of(error: Exception) -> MachineFailed | None:
+    """The failure of the machine behind an exception of a trial: no memory, another worker that is
+    gone, a file that is missing or damaged. None for the trial's own.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    frames = traceback.extract_tb(error.__traceback__)
+    is_of_peer = bool(frames) and Path(frames[-1].filename).name == _COLLECTIVES
+    if kinds & _OF_MACHINE or is_of_peer or any(words in str(error) for words in _NO_MEMORY):
+        return error if isinstance(error, MachineFailed) else MachineFailed(one_line(error))
+    return None
 
 
 def one_line(error: BaseException) -> str:

@@ -85,7 +85,8 @@ def draw_points(
 
 def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """The trial with the best validation figure; of equal ones the first, which is a uniform choice
-    because the draws are independent. A trial without a figure is the worst. None without a trial.
+    because the draws are independent. A trial without a result or a figure is the worst. None
+    without a trial.
     """
     if not records:
         return None
@@ -94,5 +95,5 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
 
 
 def _cost(record: TrialRecord, metric: str) -> float:
-    value = select.value(record, metric)
+    value = select.value(record, metric) if record.status.is_finished else None
     return math.inf if value is None or math.isnan(value) else figures.cost(metric, value)

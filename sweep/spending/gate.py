@@ -104,12 +104,13 @@ class SpendGate:
         for entry in spent:
             self._count(entry)
 
-    def begin(self, trial_id: str, *, attempt: int, epochs_done: int) -> str | None:
+    def begin(self, trial_id: str, *, attempt: int, epochs_done: int, stop: str = "") -> str | None:
         """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
-        of the sweep.
+        of the sweep. `stop`: the reason why it trains no further epoch, so that none is charged.
         """
         number = max([attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())])
-        return self._charge(trial_id, number, epochs_done, epochs_done)
+        self._attempts[trial_id] = number, epochs_done
+        return None if stop else self._charge(trial_id, number, epochs_done, epochs_done)
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
         """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason
@@ -194,15 +195,6 @@ class SpendGate:
             return None
         more: dict[Any, Release | None] = {**once(entry.starts), key: entry.release}
         return total_refusal(self._total, budget.total, more, delta=entry.delta, noun="attempt")
-
-
-def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
-    """The epochs of a trial, from 0, that no entry of its sweep covers."""
-    missing = set(range(epochs_done))
-    for each in entries:
-        if each.trial == trial_id:
-            missing.difference_update(range(each.first_epoch, each.epochs))
-    return sorted(missing)
 
 
 def open_gate(

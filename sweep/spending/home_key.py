@@ -72,9 +72,16 @@ class HomeKey:
     def read(self) -> bytes:
         """The secret key, drawn by the first process.
 
-        Raises: InvalidInput where others may read the file, InvalidData where it is damaged.
+        Raises: InvalidInput where others may read the file, InvalidData where it is damaged, or
+            missing beside a ledger or hashes.
         """
         if not self.file.exists():
+            is_used = self.file.with_suffix(".jsonl").exists() or bool(self._lists())
+            if is_used and not self.file.exists():  # another process draws it before either
+                raise InvalidData(
+                    f"expected the key of the ledger in {self.file}, got none: restore it from a"
+                    " copy"
+                )
             self._draw()
         mode = self.file.stat().st_mode & 0o777
         if mode & 0o077:
@@ -83,7 +90,10 @@ class HomeKey:
             )
         key = self.file.read_bytes()
         if len(key) != _KEY_BYTES:
-            raise InvalidData(f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}")
+            raise InvalidData(
+                f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}: restore it from a"
+                " copy"
+            )
         return key
 
     def _draw(self) -> None:
@@ -150,11 +160,13 @@ class HomeKey:
             self._shared[key] = found
         return dict(self._shared[key])
 
+    def _lists(self) -> list[Path]:
+        return sorted(self.folder.glob(f"[!.]*{_SUFFIX}"))
+
     def _files(self) -> dict[str, Path]:
         """The list of each data set by its name."""
-        paths = sorted(self.folder.glob(f"[!.]*{_SUFFIX}"))
         try:
-            return {self.name_of(path.name.removesuffix(_SUFFIX)): path for path in paths}
+            return {self.name_of(path.name.removesuffix(_SUFFIX)): path for path in self._lists()}
         except InvalidData:
             raise self._key_mismatch(self.folder) from None
 

@@ -197,6 +197,21 @@ class Ledger:
         self._read_new()
         return tuple(dict.fromkeys(self.key.name_of(e.dataset) for e in self._entries.values()))
 
+    def without_hashes(self) -> list[str]:
+        """Names of the charged data sets whose records' hashes are not stored, so that nothing
+        tells with which others they share records.
+        """
+        return [name for name in self.datasets() if not self.key.is_registered(name)]
+
+    def require_hashes(self) -> None:
+        """Raises: InvalidData for a charged data set without hashes: a total may lack its spend."""
+        if lost := self.without_hashes():
+            raise InvalidData(
+                f"expected the hashes of the records of data set {lost[0][:12]} in"
+                f" {self.key.folder}, got none: restore the file from a copy, or make it again from"
+                " the data (`sweep ledger --check --repair`)"
+            )
+
     def spend(self, fingerprint: str, *, delta: float | None = None) -> Spend:
         """The composition of all releases about a data set's records, at `delta` (default: the
         smallest of its entries', or 1e-5).

@@ -97,7 +97,8 @@ def require_whole(folder: Path) -> None:
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         raise InvalidData(
-            f"expected the files of {folder} as {FILE} has them, got a difference: {found[0]}{more}"
+            f"expected the files of {folder} as {FILE} has them, got a difference:"
+            f" {found[0]}{more}; restore them from a copy"
         )
 
 
@@ -106,7 +107,9 @@ def _read(folder: Path) -> dict[str, FileMark]:
     try:
         files = Manifest.model_validate_json(file_text(place, max_bytes=MAX_BYTES)).files
     except ValidationError:
-        raise InvalidData(f"expected a manifest in {place}, got a damaged one") from None
+        raise InvalidData(
+            f"expected a manifest in {place}, got a damaged one: restore it from a copy"
+        ) from None
     for name in files:
         if name.startswith("/") or ".." in name.split("/"):
             raise InvalidData(f"expected names under the folder in {place}, got another")

@@ -212,9 +212,12 @@ SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
 
 @dataclass
 class TrialState:
-    """One trial. `rows` are the epochs that count, `seconds` those of every trained epoch."""
+    """One trial. `rows` are the epochs that count, `seconds` those of every trained epoch;
+    `furthest` is the largest number of epochs that it ever had.
+    """
 
     rows: list[EpochRow] = field(default_factory=list)
+    furthest: int = 0
     seconds: float = 0.0
     has_started: bool = False
     result: Result | None = None
@@ -226,6 +229,12 @@ class TrialState:
     def epochs_done(self) -> int:
         """Number of finished epochs."""
         return self.rows[-1]["epochs_done"] if self.rows else 0
+
+    @property
+    def most_charged(self) -> int:
+        """The most epochs that a ledger can have of it: one more than have ended."""
+        most = max(self.furthest, self.result["epochs_done"] if self.result else 0)
+        return most + 1 if self.has_started else 0
 
     @property
     def is_over(self) -> bool:
@@ -256,6 +265,7 @@ class TrialState:
     def add_epoch(self, row: EpochRow) -> None:
         """Count an epoch instead of those from its number on."""
         done = row["epochs_done"]
+        self.furthest = max(self.furthest, done)
         if done > self.epochs_done:  # else it repeats epochs
             self.seconds += row["seconds"]
         while self.rows and self.rows[-1]["epochs_done"] >= done:

@@ -65,6 +65,11 @@ class SweepFolder:
         self._log = ChainedLog(path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
         self._state = log.SweepState()
 
+    @property
+    def log_file(self) -> Path:
+        """The log of the sweep."""
+        return self._log.path
+
     def state(self) -> log.SweepState:
         """The state by the log as it is now.
 
@@ -72,7 +77,7 @@ class SweepFolder:
         """
         with self._threads:
             if not self.is_there:
-                raise InvalidData(f"cannot read {self._log.path}: it does not exist")
+                raise InvalidData(f"cannot read {self.log_file}: it does not exist: {_ADVICE}")
             for entry in self._log.read_new():
                 if isinstance(entry, log.Made):  # read anew where the log was restored from a copy
                     self._state = log.SweepState()
@@ -171,8 +176,10 @@ class SweepFolder:
         """Create the trial's folder with its config; an earlier failure no longer counts."""
         folder = self.trial_folder(trial.id)
         make_folder(folder)
-        if not (folder / "config.yaml").exists():
-            write_text(folder / "config.yaml", format_yaml(plain(trial.fields)))
+        config = format_yaml(plain(trial.fields))
+        place = folder / "config.yaml"
+        if not place.exists() or place.read_text(errors="replace") != config:
+            write_text(place, config)
         self.add(log.Turn(entry="begun", trial=trial.id))
         return folder
 
@@ -181,13 +188,14 @@ class SweepFolder:
         with self._threads:
             return list(self.state().trial(trial_id).rows)
 
-    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> None:
+    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float, stop: str = "") -> None:
         """Record an epoch, unless it is the last one: a trial that is resumed reports the epoch of
-        its checkpoint again. Epochs later than it no longer count, but their seconds do.
+        its checkpoint again. Epochs later than it no longer count, but their seconds do. `stop`:
+        why a scheduler stops the trial after it.
         """
         with self._threads:
             if report.epochs_done != self.state().trial(trial_id).epochs_done:
-                row = {**asdict(report), "time": when}
+                row = {**asdict(report), "time": when, **({"stop": stop} if stop else {})}
                 self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
@@ -340,7 +348,7 @@ def require_free(home: Path, name: str) -> Path:
 def open_sweep(home: Path, name: str) -> SweepFolder:
     """Raises: InvalidInput for an invalid name, or one that no sweep has."""
     place = _place(home, name)
-    if not (place / LOG).exists():
+    if not _is_sweep(place):
         known = ", ".join(names(home)) or "none"
         raise InvalidInput(f"no sweep named {name} in {home}; there are: {known}")
     return SweepFolder(place)
@@ -348,7 +356,7 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
 
 def how_to_go_on(home: Path, name: str) -> str:
     """A sentence for an interrupted sweep: what is saved, and how to resume it."""
-    if (home / name / LOG).exists():
+    if _is_sweep(home / name):
         return f"every finished epoch is saved; `sweep resume {name}` continues"
     return "no trial has begun; run the same command again"
 
@@ -356,12 +364,20 @@ def how_to_go_on(home: Path, name: str) -> str:
 def names(home: Path) -> list[str]:
     """The names of all sweeps, oldest first."""
     created = {}
-    for file in home.glob(f"*/{LOG}"):
+    for place in filter(_is_sweep, home.glob("*")):
         with suppress(InvalidInput):  # a copy under another kind of name is none
-            folder = SweepFolder(_place(home, file.parent.name))
+            folder = SweepFolder(_place(home, place.name))
             created[folder.name] = 0.0  # a damaged sweep has a name, too
             created[folder.name] = folder.made().created
     return sorted(created, key=lambda name: (created[name], name))
+
+
+def _is_sweep(place: Path) -> bool:
+    """Whether a folder is a sweep's, also of one whose log was lost; False for one that cannot be
+    read.
+    """
+    parts = (place / LOG, (place / LOG).with_suffix(".head"), place / "trials")
+    return any(map(os.path.exists, parts))
 
 
 def _place(home: Path, name: str) -> Path:
@@ -382,6 +398,7 @@ class Vault:
     """
 
     def __init__(self, sweep: SweepFolder) -> None:
+        self._sweep = sweep
         self.path = sweep.path / "vault"
         self.ledger_file = self.path / "ledger.jsonl"
         self.draws = SweepFolder(self.path / "draws")
@@ -396,7 +413,12 @@ class Vault:
         charged as a whole.
         """
         mine = space.model_copy(update={"name": self.draws.name, "budget": Budget()})
-        create(self.path, mine, plan, about={})
+        create(self.path, mine, plan, about={"sweep": self._sweep.made().id})
+
+    @property
+    def sweep_id(self) -> str | None:
+        """The id of the sweep whose trials it has; None where an earlier version wrote it."""
+        return self.draws.about().get("sweep")
 
     def selection(self) -> Mapping[str, Any] | None:
         """The released `trial` (None: none was drawn) and its `draw`; None before the end."""

@@ -144,7 +144,7 @@ def read(folder: Path) -> Columns:
         whole = all(arrays[name].shape == (size,) for name, size in sizes.items())
         if not whole or len(types) != meta["num_types"]:
             raise ValueError
-    except (OSError, InvalidData, ValueError, KeyError, TypeError) as error:
+    except (OSError, InvalidData, ValueError, KeyError, TypeError, EOFError) as error:
         raise InvalidData(
             f"expected a whole corpus in the cache folder {folder}, got a damaged one"
             f" ({type(error).__name__}); delete it to rebuild it"

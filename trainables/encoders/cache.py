@@ -62,7 +62,7 @@ def cached_rows(
     folder = make_once(cache_dir, f"rows-{key}", make)
     try:
         rows = {file.stem: np.load(file, mmap_mode="r") for file in sorted(folder.glob("*.npy"))}
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):
         rows = {}
     if not {"tokens", "records"} <= rows.keys() or any(
         len(each) != _length(name, corpus) for name, each in rows.items()

@@ -2,14 +2,18 @@
 
 A checkpoint is one folder that is replaced atomically (written to another name, then renamed), so a
 crash leaves the previous one complete. Its only private statistics are those that the engine
-released: weights and the optimiser's moments of noised gradients.
+released: weights and the optimiser's moments of noised gradients. Both files name their common
+writing and the owner, so that neither is loaded with another's.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import shutil
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +26,10 @@ if TYPE_CHECKING:
     import torch
 
 _CURRENT = "checkpoint"
-_STATE = "state.json"
+_STATE, _TENSORS = "state.json", "tensors.safetensors"
+_MOST_HEADER = 100_000_000  # bytes, the format's own limit
+_MARK = "written"  # in the state: by whom, and the name of the writing
+OWNER: ContextVar[str] = ContextVar("owner", default="")  # of what this thread saves
 _PREVIOUS = f".{_CURRENT}.previous"  # the only copy between the two renames of `save`
 
 
@@ -65,13 +72,16 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 def _write(fresh: Path, checkpoint: Checkpoint) -> None:
     fresh.mkdir(mode=0o700)
-    write_tensors(fresh / "tensors.safetensors", checkpoint.tensors)
-    dump_json(fresh / _STATE, checkpoint.state)
+    mark = {"owner": OWNER.get(), "name": secrets.token_hex(8)}
+    write_tensors(fresh / _TENSORS, checkpoint.tensors, metadata=mark)
+    dump_json(fresh / _STATE, {**checkpoint.state, _MARK: mark})
     for file in fresh.iterdir():
         flush(file)  # so that a rename does not precede its content
 
 
-def write_tensors(file: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+def write_tensors(
+    file: Path, tensors: Mapping[str, torch.Tensor], *, metadata: dict[str, str] | None = None
+) -> None:
     """Write tensors as safetensors, which has none that share memory, as tied weights do."""
     from safetensors.torch import save_file
 
@@ -82,7 +92,7 @@ def write_tensors(file: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         place = whole.untyped_storage().data_ptr()
         written[name] = whole.clone() if place in places else whole
         places.add(place)
-    save_file(written, str(file))
+    save_file(written, str(file), metadata)
 
 
 def is_there(folder: Path) -> bool:
@@ -95,11 +105,53 @@ def state_of(folder: Path) -> dict[str, Any]:
 
     Raises: InvalidData where it cannot be read.
     """
+    return _state_and_mark(folder)[0]
+
+
+def owner_of(folder: Path) -> str:
+    """The owner of the checkpoint of `folder`; "" where none is named, or without a checkpoint.
+
+    Raises: InvalidData where it cannot be read.
+    """
+    return str(_state_and_mark(folder)[1].get("owner", ""))
+
+
+def _state_and_mark(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     place = _place(folder)
-    state = {} if place is None else read_written_json(place / _STATE)
-    if not isinstance(state, dict):
+    if place is None:
+        return {}, {}
+    state = read_written_json(place / _STATE)
+    mark = state.pop(_MARK, {}) if isinstance(state, dict) else None
+    if not isinstance(mark, dict):
         raise InvalidData(f"expected a readable checkpoint in {place}, got a damaged {_STATE}")
-    return state
+    if _metadata_of(place / _TENSORS) != mark:
+        raise InvalidData(
+            f"expected a readable checkpoint in {place}, got a {_STATE} and {_TENSORS} that were"
+            " not written together"
+        )
+    return state, mark
+
+
+def _metadata_of(file: Path) -> dict[str, str]:
+    """The metadata of a file of safetensors (8 bytes of its header's length, the header, tensors),
+    without its tensors and without PyTorch.
+
+    Raises: InvalidData for one that is missing, or shorter or longer than its header says.
+    """
+    try:
+        with file.open("rb") as content:
+            length = int.from_bytes(content.read(8), "little")
+            header = json.loads(content.read(min(length, _MOST_HEADER)))
+        metadata = header.pop("__metadata__", {})
+        ends = [int(tensor["data_offsets"][1]) for tensor in header.values()]
+        is_whole = file.stat().st_size == 8 + length + max(ends, default=0)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise InvalidData(
+            f"expected a readable checkpoint in {file.parent}, got a damaged {file.name}"
+        )
+    return dict(metadata)
 
 
 def load(folder: Path) -> Checkpoint | None:
@@ -114,8 +166,8 @@ def load(folder: Path) -> Checkpoint | None:
     if place is None:
         return None
     try:
-        tensors = load_file(str(place / "tensors.safetensors"))
-        return Checkpoint(tensors=tensors, state=state_of(folder))
+        state, _ = _state_and_mark(folder)
+        return Checkpoint(tensors=load_file(str(place / _TENSORS)), state=state)
     except (OSError, InvalidData, ValueError, SafetensorError) as error:
         raise InvalidData(f"expected a readable checkpoint in {place}, got {error}") from None
 

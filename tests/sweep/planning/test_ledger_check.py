@@ -10,6 +10,7 @@ import pytest
 from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.paid import require_paid
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.refusals import refused
@@ -93,7 +94,7 @@ def test_only_a_trial_without_private_records_needs_no_entry(
     found = ledger_check.check(settings_in(tmp_path))
     assert [finding.epochs for finding in found] == num_found * [(1, 2, 3)]
     with refused("got none for some of trial") if num_found else nullcontext():
-        ledger_check.require_paid(toy, Ledger(toy.path.parent / FILE))
+        require_paid(toy, Ledger(toy.path.parent / FILE))
 
 
 @pytest.mark.parametrize("known", ["started", "epoch", "ended"])

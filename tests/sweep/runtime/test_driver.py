@@ -10,9 +10,10 @@ from sweep.planning.accounting import Accounting
 from sweep.planning.pricing import price
 from sweep.runtime import ray_session
 from sweep.runtime.driver import Driver
-from sweep.runtime.events import TrialEvent, Verdict
+from sweep.runtime.events import RunSettings, TrialEvent, Verdict
 from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
+from sweep.store import manifest
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
@@ -142,13 +143,13 @@ def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(stage):
     stage.crash()
     verdict = stage.begin()
     assert not verdict.go_on
-    assert "restore the checkpoint from a copy, or remove it" in verdict.reason
+    assert "restore the checkpoint from a copy, or remove the folder" in verdict.reason
     record = stage.record()
     assert (record.status, record.epochs_done) == ("failed", 1)
     assert str(place) in str(record.reason)
     assert stage.paid == before
     assert stage.begin(stage.second).go_on
-    shutil.rmtree(place)  # as the reason says
+    shutil.rmtree(stage.place)  # as the reason says
     stage.crash()
     assert stage.begin() == Verdict()
     assert stage.paid == [*before, (2, 0, 1)]
@@ -161,6 +162,41 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(stage)
     stage.begin()
     assert stage.epoch(1, reason=STOPPED) == Verdict(STOPPED)
     assert (stage.paid, stage.curve) == ([(1, 0, 1)], [(1, 0.5)])
+
+
+def test_a_trial_that_was_stopped_before_a_crash_is_stopped_and_pays_nothing_after_it(stage):
+    stage.begin()
+    stage.epoch(1, reason=STOPPED)
+    stage.keep_checkpoint()
+    stage.crash()
+    assert stage.begin() == Verdict()
+    assert stage.epoch(1) == Verdict(STOPPED), "reported again, with its checkpoint"
+    stage.finish(1, early=True, reason=STOPPED)
+    assert (stage.paid, stage.record().status) == ([(1, 0, 1)], "stopped")
+
+
+def test_an_older_checkpoint_of_a_stopped_trial_is_paid_for(stage):
+    """The worker has epoch 1, so it trains epoch 2 again, if the scheduler lets it."""
+    stage.train(1)
+    stage.epoch(2, reason=STOPPED)
+    stage.keep_checkpoint()
+    stage.crash()
+    stage.begin()
+    assert stage.epoch(1) == Verdict()
+    assert stage.paid == [(1, 0, 2), (2, 1, 2)]
+
+
+def test_the_scheduler_is_told_the_epochs_of_all_trials_in_their_order(stage, monkeypatch):
+    told = []
+    monkeypatch.setattr("sweep.runtime.driver.run_trials", lambda jobs, **o: told.extend(o["past"]))
+    for trial, done in ((stage.first, 1), (stage.second, 1), (stage.first, 2)):
+        if done == 1:
+            stage.begin(trial)
+        stage.epoch(done, trial, ser=done / 10)
+    stage.crash()
+    stage.driver.run(RunSettings())
+    found = [(each.trial_id, each.epochs_done, each.metrics["validation_ser"]) for each in told]
+    assert found == [(stage.first, 1, 0.1), (stage.second, 1, 0.1), (stage.first, 2, 0.2)]
 
 
 def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
@@ -176,18 +212,32 @@ def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
 
 
 def test_a_copy_under_another_name_is_no_checkpoint(stage):
-    """Everything is paid again: the trial would train unpaid epochs."""
+    """The trial is not trained again unasked: who removes its folder pays everything again."""
     stage.train(1)
     stage.keep_checkpoint().rename(stage.place / "checkpoint.bak")
     stage.crash()
-    stage.begin()
+    verdict = stage.begin()
+    assert "expected a checkpoint of 1 epoch" in verdict.reason
+    assert (stage.paid, stage.record().status) == ([(1, 0, 2)], "failed")
+    shutil.rmtree(stage.place)
+    assert stage.begin() == Verdict()
     assert stage.paid == [(1, 0, 2), (2, 0, 1)]
+
+
+def test_a_trial_that_had_ended_is_not_trained_again_by_an_older_log(stage):
+    """It has a manifest and no checkpoint, and the log no epoch."""
+    stage.begin()
+    manifest.write(stage.place)
+    stage.crash()
+    assert "expected a checkpoint of 0 epochs" in stage.begin().reason
+    assert stage.paid == [(1, 0, 1)]
 
 
 def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(stage):
     """All of its time counts, and both beginnings were paid for."""
     stage.train(2)
     stage.crash()
+    shutil.rmtree(stage.place)
     stage.begin()
     assert stage.curve == []
     stage.epoch(1, ser=0.9)
@@ -200,6 +250,7 @@ def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(stage):
 def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(stage, monkeypatch):
     stage.train(1)
     stage.crash()
+    shutil.rmtree(stage.place)
     monkeypatch.setattr(stage.gate, "begin", lambda *_, **__: "no room")
     assert stage.begin() == Verdict("no room")
     assert stage.curve == [(1, 0.5)]

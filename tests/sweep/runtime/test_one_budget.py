@@ -148,7 +148,7 @@ def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
     with refused("expected the ledger to have every epoch of toy"):
         resume(folder, tmp_path)
     new = prepared_in(tmp_path, name="new")
-    with without_mlflow(), refused("a whole ledger with --budget-total", InvalidData):
+    with without_mlflow(), refused("to have every epoch of toy", InvalidData):
         runner.start(new, settings_in(tmp_path), function=TOY, budget_total=1e9)
     assert store.names(home) == ["toy"]
     assert ledger_check.repair(settings_in(tmp_path)) == []

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool
 from trainables.config import parse
@@ -34,11 +36,11 @@ def finished(trial_id, attempt):
     return TrialEvent(kind="finished", trial_id=trial_id, attempt=attempt, result=result)
 
 
-def play_scene(scene, *, count=1, verdict=lambda event: GO_ON):
+def play_scene(scene, *, count=1, verdict=lambda event: GO_ON, sealed=False):
     """The events of a scene that is played beside a driver."""
 
     async def play():
-        pool = Pool(jobs(count))
+        pool = Pool(jobs(count), sealed=sealed)
         seen = pool.seen = []
 
         async def driver():
@@ -182,6 +184,25 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
     assert kinds(events) == ["started"] * 4 + ["failed"]
     died = "its worker processes died"
     assert [event.reason for event in events] == ["", reason, died, died, f"{reason} (4 times)"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_draw_is_not_tried_again_after_a_failure_of_its_own(own):
+    """One worker says why it failed, the other that the first is gone."""
+    gone, reason = "MachineFailed: RuntimeError at distributed_c10d.py:7", "ValueError at own.py:7"
+
+    async def scene(pool):
+        await taken(pool, "g0")
+        for words in [gone, reason, gone] if own else [gone]:
+            await pool.send(TrialEvent(kind="dying", trial_id="t0", reason=words))
+        if own:
+            assert await waits(pool.take(0, "g1"))
+        else:
+            assert (await taken(pool, "g1")).attempt == 2
+
+    events = play_scene(scene, sealed=True)
+    assert kinds(events) == ["started", "failed" if own else "started"]
+    assert not own or events[-1].reason == f"{reason} (1 time)"
 
 
 def test_an_older_attempt_is_not_listened_to():

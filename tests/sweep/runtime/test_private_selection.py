@@ -37,7 +37,7 @@ from tests.sweep.sweeps import (
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import certify
 from trainables.cards.page import to_markdown
-from trainables.errors import InvalidData, SweepError, TrialFailed
+from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
 from trainables.guarantee.releases import Number
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
@@ -312,24 +312,73 @@ def test_a_ray_that_fails_names_the_sweep_and_not_its_vault(place, monkeypatch):
     )
 
 
-def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(place, monkeypatch):
+def breaking(error, *, of):
+    """A fault of the toy that is raised in the draws of these numbers, from 0, and who has run."""
     seen = []
 
-    def break_one(folder, rank, epoch):
-        seen.append(folder.name)
-        if len(set(seen)) == _NUMBER:
-            raise ValueError(f"bad utterance: {toy_trial.PRIVATE}")
+    def fault(folder, rank, epoch):
+        if folder.name not in seen:
+            seen.append(folder.name)
+        if seen.index(folder.name) in of:
+            raise error
 
+    return fault, seen
+
+
+def test_where_the_machine_fails_a_draw_nothing_leaves_until_it_is_run_again(place, monkeypatch):
+    fault, seen = breaking(MemoryError(toy_trial.PRIVATE), of=[_NUMBER - 1])
     with monkeypatch.context() as patch:
-        patch.setattr(toy_trial, "_fault", break_one)
+        patch.setattr(toy_trial, "_fault", fault)
         with refused("a draw failed, so nothing is released", TrialFailed) as failure:
             place.run()
     assert toy_trial.PRIVATE not in str(failure.value)
-    assert "ValueError" not in str(failure.value), "what went wrong is an outcome of that trial"
+    assert "MemoryError" not in str(failure.value), "what went wrong is an outcome of that trial"
     assert not set(seen) & set(re.findall(r"[\w-]+", str(failure.value)))
     assert place.folder.records() == []
     place.resume()
     assert (len(place.folder.records()), len(place.ledger.entries())) == (1, 1)
+
+
+_OWN_FAILURES = [
+    ValueError(f"bad utterance: {toy_trial.PRIVATE}"),
+    TrialFailed("expected finite weights, got others"),
+    InvalidInput("expected the same words in any order"),
+]
+
+
+@pytest.mark.parametrize("error", _OWN_FAILURES, ids=lambda error: type(error).__name__)
+def test_a_draw_that_fails_by_itself_is_the_worst_and_is_not_drawn_again(place, monkeypatch, error):
+    """Chosen among those that succeed, the best would cost more than its price."""
+    fault, seen = breaking(error, of=[0])
+    monkeypatch.setattr(toy_trial, "_fault", fault)
+    (best,) = place.run().records()
+    draws = Vault(place.folder).draws.records(running=False)
+    (lost,) = [draw for draw in draws if draw.status == "failed"]
+    left = [draw.metrics["validation_ser"] for draw in draws if draw is not lost]
+    assert best.metrics["validation_ser"] == min(left)
+    place.resume()
+    assert len(seen) == _NUMBER
+    shown = place.path / "home" / "toy"
+    public = b"".join(
+        p.read_bytes() for p in shown.rglob("*") if "vault" not in p.parts and p.is_file()
+    )
+    assert lost.plan.id.encode() not in public
+    assert lost.reason.encode() not in public
+    place.unseal()
+    assert sorted(record.status for record in place.folder.records()) == ["done", "done", "failed"]
+    assert ledger_check.check(place.settings) == []
+
+
+def test_where_every_draw_fails_by_itself_nothing_leaves(place, monkeypatch, line):
+    fault, seen = breaking(ValueError(), of=range(_NUMBER))
+    monkeypatch.setattr(toy_trial, "_fault", fault)
+    assert place.run().records() == []
+    place.resume()
+    assert (len(seen), len(place.ledger.entries())) == (_NUMBER, 1)
+    monkeypatch.setenv("SWEEP_HOME", str(place.settings.home))
+    assert "No trial that was drawn has a result" in line.says("show", "toy")
+    place.unseal()
+    assert [record.status for record in place.folder.records()] == _NUMBER * ["failed"]
 
 
 def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, monkeypatch, line):

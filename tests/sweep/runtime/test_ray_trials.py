@@ -28,7 +28,7 @@ from sweep.planning.resources import share_of, this_machine
 from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_metrics, ray_session, runner, tune
 from sweep.runtime.driver import run_trials
-from sweep.runtime.events import GO_ON, RunSettings, TrialJob, Verdict
+from sweep.runtime.events import GO_ON, PastEpoch, RunSettings, TrialJob, Verdict
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
@@ -183,6 +183,17 @@ def test_what_tune_does_not_explore_is_not_trained(gang, cluster, tmp_path, monk
         run_trials(jobs, events=diary, settings=ALONE)
     assert diary.events == []
     assert [list(job.folder.iterdir()) for job in jobs] == [[], []]
+
+
+def test_a_resumed_sweep_stops_a_trial_by_the_epochs_on_disk(cluster, tmp_path):
+    """Alone in its Tune it would be the best of its rung."""
+    (job,), diary = make_jobs(tmp_path, count=1), Diary()
+    past = [
+        PastEpoch(trial_id=f"p{i}", epochs_done=1, metrics={SETTINGS.metric: 0.0}) for i in range(3)
+    ]
+    asha = SETTINGS.model_copy(update={"scheduler": "asha", "max_epochs": 100})
+    run_trials([job], events=diary, settings=asha, past=past)
+    assert trained_epochs(job) == [1]
 
 
 def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(cluster, tmp_path):

@@ -39,6 +39,7 @@ from tests.sweep.sweeps import (
     space_in,
     statuses,
 )
+from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.errors import InvalidInput
 
 pytestmark = IGNORED
@@ -363,6 +364,26 @@ def test_a_damaged_corpus_is_refused_with_its_line(clean):
         file.write('{"tokens": ["secret"], "tags": ["X"], "intent": "call"}\n')
     with refused(r"mine\.jsonl line 201", hides="secret"):
         prepare_and_start(space, clean)
+
+
+def test_the_rungs_of_a_search_are_those_of_its_longest_trial_also_when_it_is_resumed(
+    tmp_path, monkeypatch
+):
+    """It has chosen no trial when it begins; ASHA would stop each one after its first epoch."""
+    seen = []
+    monkeypatch.setattr(runner, "_run_trials", lambda *given: seen.append(given[2].max_epochs))
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    fields = {
+        "variants": [],
+        "base": {"engine": "dp_sgd", "training": {"epochs": 6, "expected_batch_size": 30}},
+        "axes": {"privacy.noise_multiplier": {"range": {"low": 4.0, "high": 9.0, "log": True}}},
+        "search": {"strategy": "tpe", "num_samples": 2, "scheduler": "asha"},
+        "resources": {"executor": "gang"},
+    }
+    folder = run_untracked(tmp_path, **fields)
+    with without_mlflow():
+        runner.resume(folder, settings_in(tmp_path), function=TOY)
+    assert seen == [6, 6]
 
 
 def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monkeypatch):

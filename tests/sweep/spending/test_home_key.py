@@ -64,7 +64,7 @@ def test_a_process_that_comes_second_takes_the_key_of_the_first(key):
 def test_a_damaged_key_is_no_new_one(key, content):
     key.read()
     key.file.write_bytes(content)
-    with refused(f"expected 32 bytes in .*, got {len(content)}$", InvalidData):
+    with refused(f"expected 32 bytes in .*, got {len(content)}: restore it", InvalidData):
         HomeKey(key.file).read()
     assert key.file.read_bytes() == content
 
