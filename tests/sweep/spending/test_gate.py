@@ -15,8 +15,9 @@ from sweep.store import state as log
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import SweepState
 from tests.accountants._mechanisms import mechanism as made
+from tests.accountants.outside import algorithm_1, composed, divergence, events_of, gaussian_epsilon
 from tests.sweep.sweeps import space_in
-from trainables.accountants import RdpFilter, certify, paper_zcdp, release
+from trainables.accountants import RdpFilter, paper_zcdp, release
 from trainables.config import parse
 from trainables.privacy.from_config import build
 
@@ -60,7 +61,7 @@ class Charges:
 
     def spent(self):
         last = {attempt_key(entry): entry.release for entry in self.entries}
-        return certify(last.values(), delta=1e-5, effort="total").epsilon
+        return composed(last.values(), delta=1e-5)
 
 
 def gate(*trials, charge=None, **fields):
@@ -75,8 +76,10 @@ def train(opened, name, *done, attempt=1):
     return [begun, *(opened.go_on(name, epochs_done=each) for each in done[1:])]
 
 
-def cost(number, **fields):
-    return certify([release(mechanism(**fields))] * number, delta=1e-5).epsilon
+def cost(number, *, epochs=EPOCHS, delta=1e-5):
+    """Epsilon of so many trials of `mechanism()`, whose noise is 20 on two workers."""
+    sigmas = algorithm_1(20.0, workers=2, epochs=number * epochs)
+    return gaussian_epsilon(*sigmas, delta=delta)
 
 
 def test_a_trial_that_reads_no_record_is_charged_nothing():
@@ -120,7 +123,7 @@ def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
 def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again, refusal):
     """Of nine, so many are admitted, those that were trained twice included."""
     what, charges = mechanism(epochs=9), Charges()
-    limit = certify([release(what, last=admitted)], delta=1e-5, effort="total").epsilon * 1.0001
+    limit = cost(1, epochs=admitted) * 1.0001
     if accountant == "paper":
         limit = paper_zcdp.epsilon(what.first(admitted), delta=1e-5) * 1.0001
     parts = {"charge": charges, "budget": Budget(epsilon=limit, accountant=accountant)}
@@ -158,8 +161,7 @@ def test_no_order_of_events_passes_the_total(data):
 def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     """As each of its epochs will be: else it would be stopped halfway."""
     strict, lax = (mechanism(delta=delta) for delta in (1e-9, 1e-3))
-    both = [release(strict), release(lax)]
-    total = sum(certify(both, delta=at, effort="total").epsilon for at in (1e-9, 1e-3)) / 2
+    total = sum(cost(2, delta=at) for at in (1e-9, 1e-3)) / 2
     state = SweepState()
     opened = gate(trial("a", mechanism=strict), total=total, state=lambda: state)
     assert train(opened, "a", 0, 1, 2) == [None] * 3
@@ -197,9 +199,7 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial():
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
-    two, three = (
-        certify([release(what.first(n))], delta=1e-5, effort="total").epsilon for n in (2, 3)
-    )
+    two, three = (cost(1, epochs=n) for n in (2, 3))
     limit = Budget(epsilon=(two + three) / 2)
     for planned in (None, three):  # without a budget, and under a larger one
         opened = gate(trial("a", mechanism=what, epsilon_budget=planned), budget=limit)
@@ -212,8 +212,7 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
 
 def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
     """The plan has admitted all its epochs: each of them is trained once."""
-    two = certify([release(mechanism().first(2))], delta=1e-5, effort="total")
-    limit = Budget(epsilon=two.epsilon)
+    limit = Budget(epsilon=cost(1, epochs=2))
     priced, charges = trial("a", epsilon_budget=limit.epsilon), Charges()
     assert train(gate(priced, charge=charges, budget=limit), "a", 0) == [None]
     again = gate(priced, charge=charges, budget=limit, spent=charges.entries)
@@ -271,7 +270,8 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
 
     assert opened(room).refusal() is None
     assert train(opened(room), "t2", 0) == [None]
-    just_one = replace(room, budget=room.cost(entry("t1", of=what).release) * (1 + 1e-9))
+    one = divergence(*events_of([release(what)]), order=room.order)
+    just_one = replace(room, budget=one * (1 + 1e-9))
     assert train(opened(just_one), "t2", 0) == [
         "budget.total=3 has no room for it with the 2 attempts before it (filter)"
     ]
@@ -284,8 +284,7 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(tmp_path, 
     ledger = Ledger(tmp_path / FILE)
     for name in ended:
         ledger.charge(entry(name, dataset="d", epochs=1))
-    parts = [release(mechanism(), last=1 if name in ended else None) for name in ("t1", "t2")]
-    total = certify([*parts, release(mechanism())], delta=1e-5).epsilon * 1.001
+    total = cost(1, epochs=3 * EPOCHS - 2 * len(ended)) * 1.001
     space = space_in(tmp_path, budget={"total": total})
     more, *priced = (trial(name) for name in ("t3", "t1", "t2"))
     assert open_gate(folder_with(space, ended), priced, ledger=ledger).refusal(more) is None
