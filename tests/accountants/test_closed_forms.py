@@ -13,7 +13,7 @@ from scipy.stats import norm
 from tests.accountants import outside
 from tests.accountants._mechanisms import histogram, mechanism, poisson, sampled, training
 from tests.refusals import refused
-from trainables.accountants import _calibration, certify, epsilon_after, noise_for
+from trainables.accountants import _calibration, certify, epsilon_after, noise_for, release
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import pld, renyi
 from trainables.guarantee.gaussian import gaussian_epsilon
