@@ -243,9 +243,12 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
     assert [each.trial for each in ledger.entries()] == ["t1", "t2", "t1", "b"]
     assert ledger.charge(entry("t3")) is None
     assert ledger.charge(entry("t3", epochs=1), budget_total=cost(3) * 0.999), "what is paid stays"
-    assert ledger.charge(entry("t3", dataset="bbb")) is None
+    other = partial(ledger.charge, budget_total=cost(1) * (1 + 1e-9))
+    assert other(entry("t3", dataset="bbb")) is None, "of data sets without a common record"
+    assert ledger.charge(entry("t4")) is None
+    assert other(entry("t3", dataset="bbb")) is None, "what is charged in between adds nothing"
     assert ledger.spend("bbb").num_trials == 1
-    assert len(ledger.entries()) == 6
+    assert len(ledger.entries()) == 8
 
 
 def folder_with(space, ended):

@@ -61,6 +61,8 @@ def spent(ledger):
 
 def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
     assert selection_charge(ledger, "s@1") is None
+    ledger.charge(draw("a trial", sweep="plain@2"))
+    assert selection_charge(ledger, "plain@2") is None, "which chose nothing"
     choose(ledger)
     choose(ledger, ONE, sweep="other@1")
     found = selection_charge(Ledger(ledger._log.path), "s@1")
@@ -180,6 +182,14 @@ def test_charging_again_after_a_crash_adds_what_is_missing_alone(ledger, monkeyp
         charge_composed(ledger, draws, sweep="renamed@1")
         keys = [(e.trial, e.attempt, e.epochs, e.release) for e in ledger.entries()]
         assert keys == [(e.trial, e.attempt, e.epochs, e.release) for e in whole.entries()]
+
+
+@pytest.mark.parametrize("number", [1, 12])
+def test_trials_of_one_epoch_are_written_down_too(ledger, number):
+    choose(ledger)
+    charge_composed(ledger, [draw(f"d{each}", epochs=1) for each in range(number)], sweep="s@1")
+    written = {entry.trial for entry in ledger.entries()}
+    assert written == {SELECTION, *(f"d{each}" for each in range(number))}
 
 
 def test_without_the_selection_nothing_is_unsealed(ledger):

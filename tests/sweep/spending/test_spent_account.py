@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from sweep.spending.gate import total_refusal
 from sweep.spending.ledger import FILE, Entry, Ledger
 from tests.accountants import _mechanisms as mechanisms
-from tests.accountants.outside import composed, counted, divergence, events_of
+from tests.accountants.outside import (
+    composed,
+    counted,
+    divergence,
+    events_of,
+    gaussian_epsilon,
+    pld_epsilon,
+    rdp_epsilon,
+)
 from tests.refusals import refused
 from trainables.accountants import Account, RdpFilter, Release, certify
 from trainables.guarantee import account as account_module
@@ -104,6 +112,23 @@ def test_the_bound_of_one_release_is_its_renyi_epsilon_or_that_of_a_gaussian(wha
     if not what.beside:
         expected = min(by_orders, composed([replace(what, steps=whole)], delta=delta))
         assert account(what).bound(delta=delta) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", _DELTAS)
+def test_the_bound_and_the_total_are_those_of_every_part(delta):
+    """Of Gaussian mechanisms the closed form, what stands beside the steps included; of sampled
+    steps no less than the library's Rényi divergences allow, and little more.
+    """
+    beside = (Gaussian(sigma=5.0, count=2),)
+    made = account(shuffled(3.0, epochs=4), replace(shuffled(9.0), beside=beside))
+    exact = gaussian_epsilon(*[3.0] * 4, 9.0, 5.0, 5.0, delta=delta)
+    assert made.bound(delta=delta) == pytest.approx(exact, rel=1e-6)
+    assert made.total(delta=delta).epsilon == pytest.approx(exact, rel=1e-9)
+    releases = [sampled(2.0), sampled(2.0, beside=beside), sampled(2.0, beside=beside)]
+    by_library = rdp_epsilon(*events_of(releases), delta=delta)
+    assert by_library <= account(*releases).bound(delta=delta) <= 1.02 * by_library
+    exact = pld_epsilon(*events_of(releases), delta=delta, interval=1e-3)
+    assert account(*releases).total(delta=delta).epsilon == pytest.approx(exact, rel=1e-2)
 
 
 def test_what_the_bound_permits_is_not_composed(monkeypatch):
