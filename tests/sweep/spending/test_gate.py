@@ -170,6 +170,17 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
 
 
+@pytest.mark.parametrize("deltas", [(1e-9, 1e-3, 1e-3), (1e-3, 1e-9, 1e-3), (1e-3, 1e-3, 1e-9)])
+def test_trials_that_have_not_begun_count_with_their_delta(deltas):
+    total = (cost(3, delta=1e-9) + cost(3, delta=1e-3)) / 2
+    first, second, other = (
+        trial(name, mechanism=mechanism(delta=delta))
+        for name, delta in zip("abc", deltas, strict=True)
+    )
+    assert "exceeds budget.total" in str(gate(first, second, total=total).refusal(other))
+    assert gate(first, second, total=cost(3, delta=1e-9) * 1.0001).refusal(other) is None
+
+
 def test_a_baseline_is_charged_and_held_against_nothing():
     charges = Charges()
     plain = plain_mechanism()
