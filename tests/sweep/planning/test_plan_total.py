@@ -131,6 +131,14 @@ def test_the_plan_costs_the_composition_of_its_trials_that_run_without_baselines
     assert total_of_plan(alone, account=account) == (None, "")
 
 
+def test_a_plan_with_more_trials_is_not_given_the_total_of_one_with_fewer(plan, account):
+    """Both begin with the same trials, and the figures of the first one are kept."""
+    for number in (3, 5, 4):
+        part = replace(plan, trials=plan.trials[:number])
+        found, _ = total_of_plan(part, account=account)
+        assert found["epsilon"] == pytest.approx(cost(part), rel=1e-9)
+
+
 @pytest.mark.parametrize("deltas", [[1e-6, 1e-3], [1e-3, 1e-6]])
 def test_trials_of_several_deltas_cost_their_composition_at_the_smallest(settings, account, deltas):
     """Wherever it stands, and each of two that release the same counts."""
