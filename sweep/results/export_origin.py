@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sweep.results.export_documents import SYNTHESIS, WEIGHTS
 from sweep.spending.exports import Exports
-from sweep.spending.gate import unpaid
 from sweep.spending.ledger import FILE, SELECTION, Entry, Ledger
+from sweep.spending.paid import unpaid
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import catalogue
 from trainables.cards.card import PrivacyCard

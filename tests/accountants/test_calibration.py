@@ -44,6 +44,8 @@ def test_the_search_evaluates_few_points():
     assert len(seen) <= 5
     assert near(lambda z: 9.0 if z < 1 else 1.0, target_epsilon=5.0, guess=1.0) is None
     assert near(lambda z: 4.99 * z, target_epsilon=5.0, guess=1.0) is None, "above the target"
+    # So steep that the root, rounded up to five digits, costs three quarters of the target.
+    assert near(lambda z: 5 * (1.234567 / z) ** 1e4, target_epsilon=5.0, guess=1.23) is None
     # What any noise meets has the least that is tried.
     assert 0 < smallest_noise_multiplier(lambda z: 0.5, target_epsilon=1.0) <= 2e-12
 

@@ -1,13 +1,17 @@
 """The meaning of a trial's claim, from the accountant's whole privacy profile."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from _mechanisms import mechanism
+from dp_accounting import ComposedDpEvent
+from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
-from trainables.accountants import account
+from tests.accountants.outside import events_of
+from trainables.accountants import account, release
 from trainables.privacy.claim import meaning
 
 CENTRAL = {"noise_calibration": "central", "microbatch_size": 1}
@@ -20,6 +24,22 @@ def test_shuffled_epochs_are_one_gaussian_mechanism():
     for allowed, fpr in ((summary.max_tpr_1pct, 0.01), (summary.max_tpr_01pct, 0.001)):
         best = norm.cdf(norm.ppf(fpr) + mu)  # of any test (Dong, Roth & Su 2022)
         assert best <= allowed <= 1.01 * best
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "full"])
+def test_a_histogram_beside_the_steps_is_a_part_of_the_meaning(sampling):
+    """The library's pairs of both together allow it: the least of delta + e^epsilon a and
+    1 - e^-epsilon (1 - delta - a) (Kairouz, Oh & Viswanath 2015)."""
+    steps = mechanism("dp_sgd", sampling=sampling, epochs=3, noise_multiplier=4.0)
+    built = replace(steps, histogram_noise_multiplier=2.0)
+    both = PLDAccountant(value_discretization_interval=1e-3)
+    both.compose(ComposedDpEvent(events_of([release(built)])))
+    pairs = [(epsilon / 10, both.get_delta(epsilon / 10)) for epsilon in range(71)]
+    found = account(built)
+    for allowed, fpr in ((found.max_tpr_1pct, 0.01), (found.max_tpr_01pct, 0.001)):
+        bounds = [delta + fpr * math.exp(epsilon) for epsilon, delta in pairs]
+        bounds += [1 - math.exp(-epsilon) * (1 - delta - fpr) for epsilon, delta in pairs]
+        assert allowed == pytest.approx(min(bounds), rel=1e-2)
 
 
 def test_a_poisson_claim_allows_more_than_any_test_gains():

@@ -53,6 +53,13 @@ def test_the_theorem_is_the_librarys(law, shape, mean):
     assert (found >= accountant.rdp * (1 - 1e-12)).all() or law == "logarithmic"
 
 
+def test_shared_divergences_cannot_be_written_to():
+    """One caller's change would be another one's figure."""
+    for shared in (renyi.curve(_CHOSEN), renyi._one(_ATIS.steps[0], renyi.FEW_ORDERS)):
+        with pytest.raises(ValueError, match="read-only"):
+            shared += 1.0
+
+
 @pytest.mark.parametrize("num_shown", [0, 1, 3, 60])
 def test_trials_that_are_shown_cost_their_composition_where_that_is_more(num_shown):
     opened = renyi.curve(replace(_CHOSEN, shown=(_ATIS,) * num_shown))

@@ -104,6 +104,22 @@ def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how, learnt, tmp_path
         require_unlearnt(other, corpus_in(tmp_path, texts))
 
 
+def test_long_texts_are_counted_apart_from_short_ones():
+    """Of 1,000 records five long ones are chance, and six are not; a hundred short ones are."""
+    by_length = [[], []]
+    for key in sorted({key_of(text) for text in PUBLIC}):
+        by_length[len(key) >= 24].append(key)
+    short, long = by_length
+    known = hashes_of([*short, *long])
+    new = [key_of(f"call extension {n} of the northern office") for n in range(1_000)]
+    assert not shares_records([*long[:5], *new[5:]], known)
+    assert shares_records([*long[:6], *new[6:]], known)
+    assert not shares_records([*short[:100], *new[100:]], known)
+    assert shares_records([*short[:101], *new[101:]], known)
+    assert not shares_records([*long[:5], *short[:95], *new[100:]], known)
+    assert shares_records([*long[:6], *short[:90], *new[96:]], known)
+
+
 def test_a_plan_and_a_trial_refuse_it(learnt, tmp_path):
     base = heads(mine(tmp_path, PUBLIC[:400]), learnt)
     with refused("has not learnt from the records"):

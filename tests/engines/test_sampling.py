@@ -70,6 +70,20 @@ def test_coins_come_from_the_key_and_not_from_the_seed(sampling):
         assert records() != records(**other)
 
 
+@pytest.mark.parametrize("sampling", ["poisson", "random_allocation"])
+@pytest.mark.parametrize(("records", "batch"), [(200, 16), (200, 144), (199, 60), (200, 20)])
+def test_no_two_steps_of_a_trial_draw_by_the_same_coins(sampling, records, batch):
+    """Also where n / B is no whole number, so that epochs differ in their number of steps. Of
+    independent draws two would be equal with a chance far below 1e-20.
+    """
+    mech = mechanism("dp_sgd", records=records, batch=batch, sampling=sampling, workers=1)
+    drawn = sampled(mech, records)
+    steps = [(epoch, step) for epoch in range(5) for step in range(mech.steps_in(epoch))]
+    members = [tuple(sorted(drawn.draw(*each).records.tolist())) for each in steps]
+    assert len(steps) >= 5 * (records // batch)
+    assert len(set(members)) == len(steps)
+
+
 def sampled(mech, num=200, **how):
     return sampler(np.arange(num), mech, **{"seed": 0, "key": KEY, **how})
 

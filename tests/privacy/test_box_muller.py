@@ -147,3 +147,8 @@ def test_words_beyond_those_of_the_pairs_are_not_read():
     words = words_of([0] * half, list(range(half)), extra=7)
     longer = np.concatenate([words, np.full(half, 1 << 30, dtype=np.uint32)])
     assert np.array_equal(normals(words, half), normals(longer, half))
+
+
+def test_two_forms_are_compared_on_words_of_a_stream():
+    """32 bits each: of others a compiled form reads other numbers and is never used."""
+    assert noise.hard_words(128).dtype == np.uint32

@@ -51,6 +51,16 @@ def test_where_micro_batches_are_shared_no_record_moves_another():
     assert np.abs(shared.mean(0) - 0.25).max() < 6 * math.sqrt(0.25 * 0.75 / len(units))
 
 
+def test_without_noise_members_join_their_micro_batches_in_turn():
+    """The baseline's step is a function of its data alone, whatever the key."""
+    fields = config(num_workers=4).model_dump() | {"engine": "sgd"}
+    fields["privacy"] = {"sampling": "full", "microbatch_size": None}
+    mechanism = build(parse(fields), num_records=16)
+    own = sampler(np.arange(16), mechanism, seed=0, key=SecretKey(b"0" * 32)).draw(0, 0)
+    assert own.records.tolist() == [n + 4 * k for n in range(4) for k in range(4)]
+    assert own.unit.tolist() == sorted([0, 1, 2, 3] * 4)
+
+
 def test_private_full_batches_have_a_declared_number_of_records():
     """M is n, which the noise of a released mean, its batch size and its card would tell."""
     fields = config().model_dump()

@@ -1,10 +1,17 @@
 import itertools
 import json
+import math
+from dataclasses import replace
 
 import pytest
+from dp_accounting import get_epsilon_gaussian
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from search_spaces import space as spaces
+from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import prepare_space
+from sweep.planning.selection_price import priced
+from tests.accountants.outside import pld_epsilon, rdp_epsilon, sampled
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 
@@ -40,6 +47,47 @@ def test_the_prices_of_twenty_trials_on_atis(tmp_path):
     assert (price.law, price.mean, price.num_configurations) == ("geometric", 20, 4)
 
 
+_RATES = {"training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}}}
+
+
+def _trial(noise, *, epochs=30):
+    """The event of a trial of the space: 4,478 records, of which 64 are expected in a step."""
+    return sampled(noise, rate=64 / 4_478, steps=-(-epochs * 4_478 // 64))
+
+
+@pytest.mark.parametrize("strict", [0.5, 2.0])
+def test_configurations_of_several_deltas_are_priced_at_the_smallest(tmp_path, strict):
+    """Wherever it stands (a space of today has one delta). Each price is the library's, and the
+    claim is what the library's pairs of the selection allow: the least of delta + e^epsilon a and
+    1 - e^-epsilon (1 - delta - a).
+    """
+
+    class Several(Accounting):
+        def __call__(self, config, **options):
+            found = super().__call__(config, **options)
+            delta = 1e-7 if config.privacy.max_grad_norm == strict else 1e-4
+            return replace(found, mechanism=replace(found.mechanism, delta=delta))
+
+    axes = {"privacy.max_grad_norm": [0.5, 1.0, 2.0], **_RATES}
+    _, _, price = priced(spaces.parse(_document(axes=axes)), account=Several(settings_in(tmp_path)))
+    chosen = RepeatAndSelectDpEvent(_trial(2.0), 20, 1)
+    one, composed, selected = (
+        pld_epsilon(_trial(2.0), delta=1e-7, interval=5e-4),
+        pld_epsilon(*[_trial(2.0)] * 20, delta=1e-7, interval=5e-4),
+        rdp_epsilon(chosen, delta=1e-7),
+    )
+    assert price.delta == 1e-7
+    found = (price.epsilon_one_trial, price.epsilon_composed, price.epsilon_selected)
+    assert found == pytest.approx((one, composed, selected), rel=5e-3)
+    assert get_epsilon_gaussian(1 / price.claim.gaussian_mu, 1e-7) == pytest.approx(selected, 2e-3)
+    pairs = [
+        (rdp_epsilon(chosen, delta=at), at) for at in (10 ** (-place / 4) for place in range(1, 29))
+    ]
+    allowed = [delta + 0.01 * math.exp(epsilon) for epsilon, delta in pairs]
+    allowed += [1 - math.exp(-epsilon) * (1 - delta - 0.01) for epsilon, delta in pairs]
+    assert price.claim.max_tpr_1pct == pytest.approx(min(allowed), rel=1e-2)
+
+
 @pytest.mark.parametrize(("law", "mean"), [("geometric", 3), ("logarithmic", 8), ("poisson", 3)])
 def test_the_dearest_configuration_sets_the_price(tmp_path, law, mean):
     search = {"num_trials": {"law": law, "mean": mean}}
@@ -55,7 +103,6 @@ def test_the_dearest_configuration_sets_the_price(tmp_path, law, mean):
 
 _DEAR = {"name": "dear", "set": {"privacy.noise_multiplier": 2.0}}
 _CHEAP = {"name": "cheap", "set": {"privacy.noise_multiplier": 4.0}}
-_RATES = {"training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}}}
 _EPOCHS = {"training.epochs": {"range": {"low": 3, "high": 9, "integer": True}}}
 
 

@@ -15,8 +15,9 @@ from sweep.store import state as log
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import SweepState
 from tests.accountants._mechanisms import mechanism as made
+from tests.accountants.outside import algorithm_1, composed, divergence, events_of, gaussian_epsilon
 from tests.sweep.sweeps import space_in
-from trainables.accountants import RdpFilter, certify, paper_zcdp, release
+from trainables.accountants import RdpFilter, paper_zcdp, release
 from trainables.config import parse
 from trainables.guarantee.releases import Start
 from trainables.privacy.from_config import build
@@ -61,7 +62,7 @@ class Charges:
 
     def spent(self):
         last = {attempt_key(entry): entry.release for entry in self.entries}
-        return certify(last.values(), delta=1e-5, effort="total").epsilon
+        return composed(last.values(), delta=1e-5)
 
 
 def gate(*trials, charge=None, **fields):
@@ -100,8 +101,10 @@ def test_what_trials_start_from_counts_once_in_their_total():
     assert train(plain, "a", 0, attempt=2) == [None]
 
 
-def cost(number, **fields):
-    return certify([release(mechanism(**fields))] * number, delta=1e-5).epsilon
+def cost(number, *, epochs=EPOCHS, delta=1e-5):
+    """Epsilon of so many trials of `mechanism()`, whose noise is 20 on two workers."""
+    sigmas = algorithm_1(20.0, workers=2, epochs=number * epochs)
+    return gaussian_epsilon(*sigmas, delta=delta)
 
 
 def test_a_trial_that_reads_no_record_is_charged_nothing():
@@ -145,7 +148,7 @@ def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
 def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again, refusal):
     """Of nine, so many are admitted, those that were trained twice included."""
     what, charges = mechanism(epochs=9), Charges()
-    limit = certify([release(what, last=admitted)], delta=1e-5, effort="total").epsilon * 1.0001
+    limit = cost(1, epochs=admitted) * 1.0001
     if accountant == "paper":
         limit = paper_zcdp.epsilon(what.first(admitted), delta=1e-5) * 1.0001
     parts = {"charge": charges, "budget": Budget(epsilon=limit, accountant=accountant)}
@@ -183,14 +186,24 @@ def test_no_order_of_events_passes_the_total(data):
 def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     """As each of its epochs will be: else it would be stopped halfway."""
     strict, lax = (mechanism(delta=delta) for delta in (1e-9, 1e-3))
-    both = [release(strict), release(lax)]
-    total = sum(certify(both, delta=at, effort="total").epsilon for at in (1e-9, 1e-3)) / 2
+    total = sum(cost(2, delta=at) for at in (1e-9, 1e-3)) / 2
     state = SweepState()
     opened = gate(trial("a", mechanism=strict), total=total, state=lambda: state)
     assert train(opened, "a", 0, 1, 2) == [None] * 3
     if is_over:
         state.add(log.Turn(entry="failed", trial="a"))
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
+
+
+@pytest.mark.parametrize("deltas", [(1e-9, 1e-3, 1e-3), (1e-3, 1e-9, 1e-3), (1e-3, 1e-3, 1e-9)])
+def test_trials_that_have_not_begun_count_with_their_delta(deltas):
+    total = (cost(3, delta=1e-9) + cost(3, delta=1e-3)) / 2
+    first, second, other = (
+        trial(name, mechanism=mechanism(delta=delta))
+        for name, delta in zip("abc", deltas, strict=True)
+    )
+    assert "exceeds budget.total" in str(gate(first, second, total=total).refusal(other))
+    assert gate(first, second, total=cost(3, delta=1e-9) * 1.0001).refusal(other) is None
 
 
 def test_a_baseline_is_charged_and_held_against_nothing():
@@ -222,9 +235,7 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial():
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
-    two, three = (
-        certify([release(what.first(n))], delta=1e-5, effort="total").epsilon for n in (2, 3)
-    )
+    two, three = (cost(1, epochs=n) for n in (2, 3))
     limit = Budget(epsilon=(two + three) / 2)
     for planned in (None, three):  # without a budget, and under a larger one
         opened = gate(trial("a", mechanism=what, epsilon_budget=planned), budget=limit)
@@ -237,8 +248,7 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
 
 def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
     """The plan has admitted all its epochs: each of them is trained once."""
-    two = certify([release(mechanism().first(2))], delta=1e-5, effort="total")
-    limit = Budget(epsilon=two.epsilon)
+    limit = Budget(epsilon=cost(1, epochs=2))
     priced, charges = trial("a", epsilon_budget=limit.epsilon), Charges()
     assert train(gate(priced, charge=charges, budget=limit), "a", 0) == [None]
     again = gate(priced, charge=charges, budget=limit, spent=charges.entries)
@@ -269,9 +279,12 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
     assert [each.trial for each in ledger.entries()] == ["t1", "t2", "t1", "b"]
     assert ledger.charge(entry("t3")) is None
     assert ledger.charge(entry("t3", epochs=1), budget_total=cost(3) * 0.999), "what is paid stays"
-    assert ledger.charge(entry("t3", dataset="bbb")) is None
+    other = partial(ledger.charge, budget_total=cost(1) * (1 + 1e-9))
+    assert other(entry("t3", dataset="bbb")) is None, "of data sets without a common record"
+    assert ledger.charge(entry("t4")) is None
+    assert other(entry("t3", dataset="bbb")) is None, "what is charged in between adds nothing"
     assert ledger.spend("bbb").num_trials == 1
-    assert len(ledger.entries()) == 6
+    assert len(ledger.entries()) == 8
 
 
 def folder_with(space, ended):
@@ -296,7 +309,8 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
 
     assert opened(room).refusal() is None
     assert train(opened(room), "t2", 0) == [None]
-    just_one = replace(room, budget=room.cost(entry("t1", of=what).release) * (1 + 1e-9))
+    one = divergence(*events_of([release(what)]), order=room.order)
+    just_one = replace(room, budget=one * (1 + 1e-9))
     assert train(opened(just_one), "t2", 0) == [
         "budget.total=3 has no room for it with the 2 attempts before it (filter)"
     ]
@@ -309,8 +323,7 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(tmp_path, 
     ledger = Ledger(tmp_path / FILE)
     for name in ended:
         ledger.charge(entry(name, dataset="d", epochs=1))
-    parts = [release(mechanism(), last=1 if name in ended else None) for name in ("t1", "t2")]
-    total = certify([*parts, release(mechanism())], delta=1e-5).epsilon * 1.001
+    total = cost(1, epochs=3 * EPOCHS - 2 * len(ended)) * 1.001
     space = space_in(tmp_path, budget={"total": total})
     more, *priced = (trial(name) for name in ("t3", "t1", "t2"))
     assert open_gate(folder_with(space, ended), priced, ledger=ledger).refusal(more) is None

@@ -8,10 +8,10 @@ from sweep.planning.accounting import Accounting
 from sweep.planning.plan_total import total_of_plan
 from sweep.results.export import _beside_total, spend_of
 from sweep.search import source as search_source
+from tests.accountants.outside import events_of, pld_epsilon
 from tests.sweep.sweeps import ledger_of, prepared_in, settings_in, statuses
 from tests.sweep.untracked import run_untracked
 from trainables import accountants
-from trainables.accountants import certify
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
 PRIVATE = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
@@ -39,7 +39,7 @@ def epsilon_spent(folder):
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     mine = ledger_of(folder).of_sweep(folder.ledger_name)
     paid = [e.release for e in mine if e.trial not in exempt]
-    return certify(paid, delta=1e-4, effort="total").epsilon
+    return pld_epsilon(*events_of(paid), delta=1e-4, interval=1e-3)
 
 
 def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
@@ -48,7 +48,8 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
-    assert epsilon_spent(folder) == pytest.approx(found["epsilon"]), "which is what they then cost"
+    spent = epsilon_spent(folder)
+    assert spent == pytest.approx(found["epsilon"], rel=1e-2), "which is what they then cost"
     monkeypatch.setattr(accountants, "certify", None)  # it is not worked out again
     assert total_of_plan(plan, account=Accounting(settings)) == (found, sentence)
 
@@ -113,7 +114,7 @@ def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path):
     ran = [t for t in folder.plan().to_run if not t.baseline]
     assert sorted(trial.seed for trial in ran) in ([], [0, 1, 2])
     assert len({trial.group for trial in ran}) <= 1
-    assert epsilon_spent(folder) <= 22
+    assert not ran or epsilon_spent(folder) <= 22
 
 
 def test_a_baseline_alone_has_no_total(tmp_path):

@@ -5,20 +5,28 @@ composition is that of `dp_accounting`, called here and not through the code und
 
 import math
 import tempfile
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import dp_accounting as dp
 import pytest
-from dp_accounting.rdp import RdpAccountant
+from dp_accounting.rdp import compute_epsilon
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweep.spending.gate import total_refusal
 from sweep.spending.ledger import FILE, Entry, Ledger
 from tests.accountants import _mechanisms as mechanisms
+from tests.accountants.outside import (
+    composed,
+    counted,
+    divergence,
+    events_of,
+    gaussian_epsilon,
+    pld_epsilon,
+    rdp_epsilon,
+)
 from tests.refusals import refused
 from trainables.accountants import Account, RdpFilter, Release, certify
 from trainables.guarantee import account as account_module
@@ -56,30 +64,6 @@ def account(*releases, filter_=None):
     for number, what in enumerate(releases):
         made.put(number, what, delta=DELTA)
     return made
-
-
-def counted(releases):
-    """How often each event occurs in all of them."""
-    counts = Counter()
-    for step in (step for what in releases for step in what.everything):
-        event = dp.GaussianDpEvent(step.sigma)
-        if isinstance(step, Sampled):
-            event = dp.PoissonSampledDpEvent(step.rate, event)
-        counts[event] += step.count
-    return counts
-
-
-def composed(releases, *, delta):
-    """Epsilon of all releases together: exact for Gaussians alone, else by Rényi divergences."""
-    counts, rdp = counted(releases), RdpAccountant()
-    if not counts:
-        return 0.0
-    if all(isinstance(event, dp.GaussianDpEvent) for event in counts):
-        mu = sum(count / event.noise_multiplier**2 for event, count in counts.items())
-        return float(dp.get_epsilon_gaussian(1 / math.sqrt(mu), delta))
-    for event, count in counts.items():
-        rdp.compose(event, count)
-    return float(rdp.get_epsilon(delta))
 
 
 @settings(max_examples=20, deadline=None)
@@ -130,6 +114,23 @@ def test_the_bound_of_one_release_is_its_renyi_epsilon_or_that_of_a_gaussian(wha
         assert account(what).bound(delta=delta) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("delta", _DELTAS)
+def test_the_bound_and_the_total_are_those_of_every_part(delta):
+    """Of Gaussian mechanisms the closed form, what stands beside the steps included; of sampled
+    steps no less than the library's Rényi divergences allow, and little more.
+    """
+    beside = (Gaussian(sigma=5.0, count=2),)
+    made = account(shuffled(3.0, epochs=4), replace(shuffled(9.0), beside=beside))
+    exact = gaussian_epsilon(*[3.0] * 4, 9.0, 5.0, 5.0, delta=delta)
+    assert made.bound(delta=delta) == pytest.approx(exact, rel=1e-6)
+    assert made.total(delta=delta).epsilon == pytest.approx(exact, rel=1e-9)
+    releases = [sampled(2.0), sampled(2.0, beside=beside), sampled(2.0, beside=beside)]
+    by_library = rdp_epsilon(*events_of(releases), delta=delta)
+    assert by_library <= account(*releases).bound(delta=delta) <= 1.02 * by_library
+    exact = pld_epsilon(*events_of(releases), delta=delta, interval=1e-3)
+    assert account(*releases).total(delta=delta).epsilon == pytest.approx(exact, rel=1e-2)
+
+
 def test_what_the_bound_permits_is_not_composed(monkeypatch):
     """A charge costs an addition, however long the history is."""
     made = account(*[shuffled(3.0)] * 50)
@@ -165,11 +166,13 @@ def test_what_is_infinite_stays_so_until_it_is_taken_out():
 @given(_charges, st.floats(1.0, 5.0), st.sampled_from(_DELTAS))
 def test_a_filter_admits_no_more_than_its_total(charges, total, delta):
     kept = RdpFilter.of(total, delta=delta)
+    assert compute_epsilon([kept.order], [kept.budget], delta)[0] == pytest.approx(total, rel=1e-9)
     made, admitted = Account(kept), dict[int, Release]()
     for key, what in charges:
         together = {**admitted, key: what}
         refused = made.over(total, {key: what}, delta=delta) is not None
-        assert refused == (sum(map(kept.cost, together.values())) > kept.budget)
+        costs = (divergence(*events_of([each]), order=kept.order) for each in together.values())
+        assert refused == (sum(costs) > kept.budget)
         assert refused == (Account(kept).over(total, together, delta=delta) is not None)
         if not refused:
             made.put(key, what, delta=delta)
