@@ -158,24 +158,21 @@ class PrivateEngine(Engine):
         """Add this process' clipped units, in original scale, to the flat buffer: (sum of losses,
         norms of the units with records).
         """
-        source = self._source
-        together = source.per_unit or (source.per_record and bool((draw.sizes <= 1).all()))
-        plan = list(passes(draw, limit=self._physical, units_apart=not together))
         weights = draw.weights
-        # A single unit is clipped in place; several are summed from a second buffer.
-        lone = int((draw.sizes > 0).sum()) == 1
         norms = []
         of_losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
-        for part in plan:
-            if part.whole and part.last - part.first > 1:
+        limit, together = self._physical, self._clips_together
+        for part in passes(draw, limit=limit, units_apart=not together):
+            if part.whole and together:
                 found, losses = self._add_units(draw, part, weights)
                 norms.append(found)
             else:
-                gradient = self._flat if lone else self._second_buffer
+                # The only unit of a step is clipped in place, others in a second buffer.
+                gradient = self._flat if self._has_one_unit else self._second_buffer
                 losses = self._add_piece(draw, part, weights, gradient)
                 if part.ends:
                     norms.append(self._hook.clip_(gradient).reshape(1))
-                if part.ends and not lone:
+                if part.ends and gradient is not self._flat:
                     self._flat.data.add_(gradient.data)
                     gradient.zero_()
             of_losses += sum_of_losses(losses)
@@ -197,6 +194,28 @@ class PrivateEngine(Engine):
             max_grad_norm=self.mechanism.max_grad_norm,
             group_scale=self.group_scale,
         )
+
+    @property
+    def _has_one_unit(self) -> bool:
+        """Whether every step of this process has one unit, a micro-batch of several records."""
+        mechanism = self.mechanism
+        units = mechanism.num_microbatches // self.comm.world_size
+        return mechanism.microbatch_size > 1 and units == 1
+
+    @property
+    def _clips_together(self) -> bool:
+        """Whether the units of a pass are clipped from one backward pass.
+
+        By the mechanism alone, never by what was drawn: both ways bound a unit's norm, but not by
+        the same number, so that a unit that is alone in one batch and not in another would move.
+        """
+        if self._has_one_unit:
+            return False
+        if self._source.per_unit:
+            return True
+        mechanism = self.mechanism
+        one_record = mechanism.microbatch_size == mechanism.max_records_per_group == 1
+        return self._source.per_record and one_record
 
     @functools.cached_property
     def _second_buffer(self) -> FlatGradient:

@@ -77,9 +77,10 @@ class AdaptedEncoder(Foreign, NluModel):
         lengths = batch.inputs["piece_lengths"].tolist()
         rows, owners = windows(batch.inputs["pieces"], lengths, self.positions)
         ids = pad_sequence(rows, batch_first=True, padding_value=self._padding)
-        self.name_rows(Rows(np.repeat(owners, ids.shape[1]), len(lengths)))
-        owner, sizes = ids.new_tensor(owners), ids.new_tensor([len(row) for row in rows])
+        each = [len(row) for row in rows]
+        owner, sizes = ids.new_tensor(owners), ids.new_tensor(each)
         is_read = torch.arange(ids.shape[1], device=ids.device) < sizes.unsqueeze(1)
+        self.name_rows(Rows(np.repeat(owners, each), len(lengths)), is_read)
         found = self.inner(input_ids=ids, attention_mask=is_read.long())[0]
         tokens, of_records = pooled(found[is_read], batch, sizes, owner)
         layout = time_major(batch.lengths)

@@ -70,7 +70,8 @@ class HubLm(Foreign, LmModule):
         )
         number, longest = ids.shape
         there = torch.arange(longest, device=ids.device) < batch.lengths.unsqueeze(1)
-        self.name_rows(Rows(np.repeat(np.arange(number), longest), number))
+        record = np.repeat(np.arange(number), batch.lengths.cpu().numpy())
+        self.name_rows(Rows(record, number), there)
         base: Any = self.inner.base_model
         states = base(input_ids=ids, attention_mask=there.long(), use_cache=False)[0]
         hidden = states[there]  # packed again

@@ -10,6 +10,7 @@ change the masks of all others, and the sum by more than the clipping bound.
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -51,23 +52,30 @@ class Adapted(nn.Module):
 class AdaptedForeign(Adapted):
     """The same around a linear map of `transformers`, on [B, T, width].
 
-    `rows` names the record of each of the B * T rows and is set before the model runs.
+    Where the model runs on a batch, `rows` names the record of each of its tokens, `places` are
+    those tokens' rows among `cells` = B * T, and padding gets no adapter: its rows would count as a
+    record's, and there are as many as the longest record of the batch has tokens.
     """
 
     rows: Rows | None = None
+    places: Tensor | None = None
+    cells = 0
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # called by foreign code
         """[B, T, width] -> [B, T, out]."""
+        out: Tensor = self.base(x)
         flat = x.reshape(-1, x.shape[-1])
-        rows = self.rows or Rows(torch.arange(len(flat)).numpy(), len(flat))
-        if len(rows.record) != len(flat):
+        if self.rows is None or self.places is None:
+            rows = Rows(np.arange(len(flat)), len(flat))
+            return out + self.scale * self.up(self.down(flat, rows), rows).view(out.shape)
+        if self.cells != len(flat):
             raise InvalidInput(
                 "expected model.encoder to be a model whose linear maps read every token of a"
-                f" batch, got {len(flat)} rows for {len(rows.record)} tokens"
+                f" batch, got {len(flat)} rows for {self.cells} tokens"
             )
-        added = self.up(self.down(flat, rows), rows)
-        out: Tensor = self.base(x) + self.scale * added.view(*x.shape[:-1], -1)
-        return out
+        own = self.up(self.down(flat.index_select(0, self.places), self.rows), self.rows)
+        added = own.new_zeros(len(flat), own.shape[1]).index_copy(0, self.places, own)
+        return out + self.scale * added.view(out.shape)
 
 
 class Stored(nn.Linear):
@@ -103,11 +111,16 @@ class Foreign(nn.Module):
         self.inner.eval()
         return self
 
-    def name_rows(self, rows: Rows | None) -> None:
-        """The record of each row of the next pass; None where nothing is recorded."""
+    def name_rows(self, rows: Rows | None, is_read: Tensor | None = None) -> None:
+        """The record of each token of the next pass, in order, where `is_read` (bool [B, T], True
+        but for padding) says that there is one; None where nothing is recorded.
+        """
+        places, cells = None, 0
+        if is_read is not None:
+            places, cells = is_read.flatten().nonzero().squeeze(1), is_read.numel()
         for module in self.modules():
             if isinstance(module, AdaptedForeign):
-                module.rows = rows
+                module.rows, module.places, module.cells = rows, places, cells
 
     def linear_maps(self) -> dict[str, nn.Linear]:
         """Those of `inner`, by their names."""
