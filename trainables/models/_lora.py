@@ -1,5 +1,10 @@
 """Low-rank adapters (Hu et al. 2022) on frozen maps, as layers with book-keeping.
 
+Foreign models read padded records. A sum over padding, though of zeros, is rounded in another order
+than one without, and bfloat16 makes visible what float32 rounds: padded to the longest record of
+its batch, one record's length moved the clipped sum of the others by 0.1 C. So records are padded
+to a length that is a function of their own, and read with others of it.
+
 The frozen map is plain; only the two thin matrices are trained, so their norms are exact and cheap.
 
 Frozen models of `transformers` never enter train mode. Their dropout draws one mask for a padded
@@ -7,12 +12,13 @@ batch from one generator, and some skip whole layers by one coin a batch: an add
 change the masks of all others, and the sum by more than the clipping bound.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
@@ -49,12 +55,14 @@ class Adapted(nn.Module):
         return out
 
 
+_CLASS = 8  # padded lengths are multiples of it
+
+
 class AdaptedForeign(Adapted):
     """The same around a linear map of `transformers`, on [B, T, width].
 
     Where the model runs on a batch, `rows` names the record of each of its tokens, `places` are
-    those tokens' rows among `cells` = B * T, and padding gets no adapter: its rows would count as a
-    record's, and there are as many as the longest record of the batch has tokens.
+    those tokens' rows among `cells` = B * T, and padding gets no adapter.
     """
 
     rows: Rows | None = None
@@ -121,6 +129,42 @@ class Foreign(nn.Module):
         for module in self.modules():
             if isinstance(module, AdaptedForeign):
                 module.rows, module.places, module.cells = rows, places, cells
+
+    def states_of(
+        self,
+        rows: Sequence[Tensor],
+        records: NDArray[np.int64],
+        num_records: int,
+        *,
+        padding: int,
+        most: int | None,
+        read: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """[n, width]: the states of all tokens of `rows`, one row after another.
+
+        `records` int64[len(rows)] is the record of each, and `most` the longest row that `inner`
+        reads. `read` gives [B, T, width] for ids [B, T], filled up with `padding`, and a mask.
+        """
+        sizes = np.array([len(row) for row in rows])
+        padded = -(-sizes // _CLASS) * _CLASS
+        if most is not None:
+            padded = np.maximum(np.minimum(padded, most), sizes)
+        # Apart from those that fill it: without any padding, a model may take another way.
+        kinds = 2 * padded + (sizes == padded)
+        found, order = [], []
+        for kind in np.unique(kinds).tolist():
+            length, places = kind // 2, np.flatnonzero(kinds == kind)
+            ids = rows[0].new_full((len(places), length), padding)
+            for line, place in zip(ids, places, strict=True):
+                line[: sizes[place]] = rows[place]
+            own = torch.from_numpy(sizes[places]).to(ids.device)
+            is_read = torch.arange(length, device=ids.device) < own.unsqueeze(1)
+            self.name_rows(Rows(np.repeat(records[places], sizes[places]), num_records), is_read)
+            found.append(read(ids, is_read.long())[is_read])
+            order.append(np.repeat(places, sizes[places]))
+        back = np.argsort(np.concatenate(order), kind="stable")
+        states = torch.cat(found)
+        return states.index_select(0, torch.from_numpy(back).to(states.device))
 
     def linear_maps(self) -> dict[str, nn.Linear]:
         """Those of `inner`, by their names."""
