@@ -67,6 +67,10 @@ class Utterances:
             self.kept.append(self.table.collate(self.records[-1][0], np.array([length])))
         return len(self.records) - 1
 
+    def lengths(self, ids: np.ndarray) -> np.ndarray:
+        """As `data.batches.Loader.lengths`, by which records of like length pass together."""
+        return np.array([len(self.records[i][0]) for i in ids], dtype=np.int64)
+
     def batch(self, ids: np.ndarray) -> PackedBatch:
         """See `engines._engine.Loader`."""
         words, tags, intents = zip(*(self.records[i] for i in ids), strict=True)
