@@ -69,15 +69,19 @@ def own(tmp_path_factory):
         yield own_module(tmp_path_factory.mktemp("own"), patch)
 
 
-def added(loader, rng, number):
-    """`number` new records of up to 11 words."""
+def added(loader, rng, number, words):
+    """`number` new records of any shape; `words`: the least and one more than the most."""
     return [
-        loader.add(str(rng.choice(SHAPES)), int(rng.integers(1, 12)), seed=int(rng.integers(2**31)))
+        loader.add(
+            str(rng.choice(SHAPES)), int(rng.integers(*words)), seed=int(rng.integers(2**31))
+        )
         for _ in range(number)
     ]
 
 
-def moves(case, kind, precision, moved, *, own=None, bound=0.05, others=OTHERS, seed=0):
+def moves(
+    case, kind, precision, moved, *, own=None, bound=0.05, others=OTHERS, words=(1, 12), seed=0
+):
     """In units of C, the largest over the records `moved`, of (shape, length) each: how far the
     sum moves, and how far the part of the other units. Also the mechanism's sensitivity.
     """
@@ -88,13 +92,14 @@ def moves(case, kind, precision, moved, *, own=None, bound=0.05, others=OTHERS, 
         **case.privacy,
     )  # fmt: skip
     setup = {"precision": precision, "physical_batch_size": case.physical}
-    records = added(loader, rng, others)
+    records = added(loader, rng, others, words)
     units = [records[n : n + case.of_unit] for n in range(0, others, case.of_unit)]
     shared = units.pop() if case.joins else []
     empty = [[] for _ in units] if case.joins else []
 
     def summed(unit, beside):
-        return sum_of(mech, model, loader, beside + ([unit] if unit or beside is empty else []), **setup)
+        chosen = [*beside, unit] if unit or case.joins else beside
+        return sum_of(mech, model, loader, chosen, **setup)
 
     whole = apart = 0.0
     for shape, length in moved:
@@ -102,7 +107,7 @@ def moves(case, kind, precision, moved, *, own=None, bound=0.05, others=OTHERS, 
         x = [loader.add(shape, length, seed=seed + n) for n in range(number)]
         before, after = shared, [*shared, *x]
         if mech.neighboring_relation == "replace_one":
-            before = shared or added(loader, rng, number)
+            before = shared or added(loader, rng, number, words)
             after = [*before[:-number], *x]
         moved_by = summed(after, units) - summed(before, units)
         own_part = summed(after, empty) - (summed(before, empty) if before else 0.0)
@@ -133,6 +138,15 @@ def test_a_record_moves_the_sum_by_one_bound_and_the_others_by_nothing(kind, pre
 @pytest.mark.parametrize("kind", ["clc", "module"])
 def test_so_with_every_sampling_and_unit(kind, case, own):
     require_alone(CASES[case], kind, "fp32", FEW, own=own)
+
+
+@pytest.mark.parametrize("kind", ["clc", "features", "causal_lm"])
+def test_a_short_record_beside_long_ones_changes_nothing_of_theirs(kind):
+    """Norms of long units are found another way than those of short ones."""
+    for seed in range(3):
+        require_alone(
+            CASES["poisson"], kind, "fp32", [("one word", 1)], others=3, words=(180, 240), seed=seed
+        )
 
 
 @pytest.mark.slow

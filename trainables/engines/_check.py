@@ -3,9 +3,9 @@
 Books of layers, C code and `torch.func` are accelerators. Their sum over some records of a batch is
 compared with that of plain autograd in float64: the gradient of a unit alone, in a pass of its own,
 so that an error of a book, of a norm or of the records' separation is seen before anything of the
-step is released. The same units are also passed alone through the fast code, and there must have
-the same part of the sum as beside others: a bound that read the other units of a batch would clip
-each by itself correctly, and still let one record move all of them.
+step is released. Some of these units also pass alone through the fast code, and must have the same
+part of the sum there as beside others: a bound that read the other units of a batch would clip each
+by itself correctly, and still let one record move all of them.
 
 Compared are the first physical batch (16 random records of it in bfloat16, 128 of a larger one,
 whose float32 sum alone may round by more than the tolerance), of which the units of 16 random
@@ -36,6 +36,7 @@ _NUMBERS = 12_000_000  # of their gradients together
 AT_FIRST = 4  # times as many
 MOST_AT_FIRST = 128  # records of the first physical batch
 _AT_ONCE = 16  # records of a pass in float64
+_EVERY = 4  # one in so many of the units that are formed alone also passes alone
 _NONE: Ids = np.zeros(0, dtype=np.int64)
 
 
@@ -81,9 +82,7 @@ class Schedule:
         return part, order[np.cumsum(sizes) - sizes < most]
 
 
-def some_of(
-    draw: Draw, most: int, coins: np.random.Generator, *, also: Ids = _NONE
-) -> Draw:
+def some_of(draw: Draw, most: int, coins: np.random.Generator, *, also: Ids = _NONE) -> Draw:
     """At most `most` random records of `draw`, of as few units as hold them, and those `also`."""
     place = coins.permutation(draw.num_units)[draw.unit]
     return taken(draw, np.union1d(np.lexsort((coins.random(len(place)), place))[:most], also))
@@ -208,17 +207,18 @@ def _difference(
     longest, moved, weights = 0.0, 0.0, torch.from_numpy(draw.weights)
     # A unit that is not finite adds nothing.
     rest = factors[draw.unit].numpy() > 0
-    for unit in alone:
+    for number, unit in enumerate(alone):
         mine = draw.unit == unit
         if factors[unit] > 0:
             gradient = gradient_of(draw.records[mine], weights[mine])
             longest = max(longest, float(factors[unit]) * norm_of(gradient))
             for place, part in zip(places, gradient, strict=True):
                 place.sub_(part, alpha=float(factors[unit]))
-            if by_itself is not None:
+            if by_itself is not None and number % _EVERY == 0:
                 own = torch.split(by_itself(int(unit)).double(), sizes)
-                each = zip(own, gradient, strict=True)
-                apart = norm_of([one - float(factors[unit]) * part for one, part in each])
+                for one, part in zip(own, gradient, strict=True):
+                    one.sub_(part, alpha=float(factors[unit]))
+                apart = norm_of(own)
                 moved = max(moved, apart) if math.isfinite(apart) else math.inf
         rest &= ~mine
     others = gradient_of(draw.records[rest], (weights * factors[draw.unit])[rest])

@@ -186,9 +186,7 @@ class PrivateEngine(Engine):
             return np.zeros(0, dtype=np.int64)
         return np.array([np.argmax(lengths(draw.records))], dtype=np.int64)
 
-    def _refuse_moved(
-        self, norms: Tensor, alone: dict[int, Tensor], epoch: int, step: int
-    ) -> None:
+    def _refuse_moved(self, norms: Tensor, alone: dict[int, Tensor], epoch: int, step: int) -> None:
         """Raises: TrialFailed where the factors of units in the step are not those that they have
         `alone`; nothing is released.
         """

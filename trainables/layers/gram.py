@@ -104,9 +104,7 @@ def gram_norms(
     most = _longest(inner, width, g, compiled=compiled is not None)
     # Groups come by falling size: those that are too long for a Gram are the first ones.
     long = sum(size > most for _, _, size in rows.groups)
-    squares, totals, relative = (
-        g.new_zeros(rows.num_units, dtype=torch.float64) for _ in range(3)
-    )
+    squares, totals, relative = (g.new_zeros(rows.num_units, dtype=torch.float64) for _ in range(3))
     place = 0
     for start, number, size in rows.groups[:long]:
         units = rows.units[place : place + number]

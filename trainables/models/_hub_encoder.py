@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
