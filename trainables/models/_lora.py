@@ -75,15 +75,18 @@ class AdaptedForeign(Adapted):
         flat = x.reshape(-1, x.shape[-1])
         if self.rows is None or self.places is None:
             rows = Rows(np.arange(len(flat)), len(flat))
-            return out + self.scale * self.up(self.down(flat, rows), rows).view(out.shape)
+            whole: Tensor = out + self.scale * self.up(self.down(flat, rows), rows).view(out.shape)
+            return whole
         if self.cells != len(flat):
             raise InvalidInput(
                 "expected model.encoder to be a model whose linear maps read every token of a"
                 f" batch, got {len(flat)} rows for {self.cells} tokens"
             )
-        own = self.up(self.down(flat.index_select(0, self.places), self.rows), self.rows)
+        read = flat.index_select(0, self.places)
+        own = self.up(self.down(read, self.rows), self.rows)
         added = own.new_zeros(len(flat), own.shape[1]).index_copy(0, self.places, own)
-        return out + self.scale * added.view(out.shape)
+        found: Tensor = out + self.scale * added.view(out.shape)
+        return found
 
 
 class Stored(nn.Linear):
@@ -155,7 +158,7 @@ class Foreign(nn.Module):
         for kind in np.unique(kinds).tolist():
             length, places = kind // 2, np.flatnonzero(kinds == kind)
             ids = rows[0].new_full((len(places), length), padding)
-            for line, place in zip(ids, places, strict=True):
+            for line, place in zip(ids, places.tolist(), strict=True):
                 line[: sizes[place]] = rows[place]
             own = torch.from_numpy(sizes[places]).to(ids.device)
             is_read = torch.arange(length, device=ids.device) < own.unsqueeze(1)
