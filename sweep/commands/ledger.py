@@ -31,6 +31,7 @@ def ledger(
     --check reports damage to the ledger, and epochs of the sweeps in $SWEEP_HOME without an entry.
     The exit code is 1 for either. --repair only adds entries, which charge those epochs.
     """
+    from sweep.planning.earlier_bounds import affected
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger
     from sweep.spending.paid import require_whole_ledger
@@ -44,9 +45,9 @@ def ledger(
         return
     if delta is not None and not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
-    home = from_environment().home
-    book = Ledger(home / FILE)
-    require_whole_ledger(home, book)
+    settings = from_environment()
+    book = Ledger(settings.home / FILE)
+    require_whole_ledger(settings.home, book)
     unknown = book.without_hashes()
     names = {book.key.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
     wanted = [
@@ -58,7 +59,8 @@ def ledger(
         raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
     spends = [book.spend(key, delta=delta) for key in wanted]
     if as_json:
-        print_json("ledger", {"datasets": [asdict(spend) for spend in spends]})
+        earlier = [asdict(each) for each in affected(settings)]
+        print_json("ledger", {"datasets": [asdict(s) for s in spends], "affected": earlier})
         return
     if not spends:
         say("Nothing has been charged yet.")
@@ -90,6 +92,11 @@ def ledger(
         rows.append(row)
     head = ("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
     say_table(head, rows)
+    for each in affected(settings):
+        say(
+            f"{each.sweep}: the epsilon of {', '.join(each.trials)} may be larger than said: an"
+            f" earlier version let one record move the others, and {each.reason}"
+        )
 
 
 def _check(*, repair: bool, as_json: bool) -> None:

@@ -23,6 +23,7 @@ from tests.models._builds import TYPES, built
 from tests.models.test_own_draws import built as own
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
+from tests.whole_trial import units
 from tests.whole_trial.small import NUM_RECORDS, Utterances, model_and_loader
 from trainables.engines import _check, _private
 from trainables.engines._check import TOLERANCE, Schedule, difference, some_of
@@ -127,6 +128,59 @@ def test_a_broken_book_ends_the_trial_with_the_figure(
     engine = engine_of(kind, engine=engine)
     monkeypatch.setattr(owner, name, scaled(owner, name, factor))
     require_stopped(engine)
+
+
+def with_a_long_record(kind, *, precision="fp32", most=None):
+    """The engine over 160 short records and one of 1,000 words, in one batch; `most`: the physical
+    batch."""
+    model, loader = units.model_and_loader(kind)
+    for number in range(160):
+        loader.add("random", 3 + number % 9, seed=number)
+    loader.add("random", 1_000, seed=0)
+    mech = mechanism("dp_sgd", records=161, batch=161, workers=1, sampling="full", max_grad_norm=C)
+    return engine_on(
+        mech, range(161), model=model, loader=loader, comm=Silent(), precision=precision,
+        physical_batch_size=most,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", ["clc", "features"])
+def test_a_bound_by_the_longest_of_the_batch_ends_the_trial_in_its_first_step(
+    kind, precision, monkeypatch
+):
+    """Whichever records are compared."""
+    engine = with_a_long_record(kind, precision=precision)
+    units.with_the_longest_of_the_batch(monkeypatch)
+    require_stopped(engine)
+    monkeypatch.undo()
+    with_a_long_record(kind, precision=precision).step(0, 0)
+
+
+def test_a_unit_that_others_move_ends_the_trial_though_the_part_that_is_compared_is_right(
+    monkeypatch,
+):
+    """The long record may not be among those that are recomputed; it is in the step."""
+    engine = with_a_long_record("clc")
+    monkeypatch.setattr(_check, "some_of", lambda draw, *_, **__: _check.taken(draw, np.arange(4)))
+    units.with_the_longest_of_the_batch(monkeypatch)
+    before = weights_of(engine)
+    with refused("that of the unit alone within 0.0001 C, got", TrialFailed):
+        engine.step(0, 0)
+    assert engine.comm.sent == 0
+    assert not engine._flat.message.any()
+    assert torch.equal(weights_of(engine), before)
+
+
+@pytest.mark.parametrize("what", ["weights", "gradients"])
+def test_a_trial_that_diverged_ends_with_an_error_that_says_so(what, monkeypatch):
+    engine = engine_of("clc")
+    engine.step(0, 0)
+    weight = engine.model.tag_head.weight
+    with torch.no_grad():
+        weight.mul_(1e37 if what == "gradients" else torch.inf)
+    with refused(f"finite {what} in step .* diverged.*lower training.learning_rate", TrialFailed):
+        engine.run_epoch(1)
 
 
 def test_a_book_that_is_wrong_for_many_units_at_once_ends_the_trial(monkeypatch):
@@ -439,7 +493,9 @@ def test_a_trial_ends_before_its_epoch_is_reported_or_saved(
 def test_the_card_says_that_sums_were_compared_and_not_how_far_they_were(place, tmp_path):
     result, reports = run(place, tmp_path / "trial", config("dp_sgd"))
     assert all(0 < each.metrics["clip_difference"] <= TOLERANCE for each in reports)
-    assert result.privacy.clipping_check.model_dump() == {"verdict": "pass", "tolerance": TOLERANCE}
+    assert result.privacy.clipping_check.model_dump() == {
+        "verdict": "pass", "tolerance": TOLERANCE, "alone": True,
+    }  # fmt: skip
     assert run(place, tmp_path / "plain", config("sgd"))[0].privacy.clipping_check is None
     assert clipping_check([{"clip_difference": 1e-6}, {}]) is None
     assert clipping_check([{"clip_difference": 2e-4}, {"clip_difference": 0.0}]).verdict == "fail"

@@ -33,7 +33,7 @@ def test_positions_that_depend_on_the_longest_record_are_refused(kind):
     if kind == "default":
         require_records_apart(model, longest=40, name="x")
         return
-    with refused(r"processes each record independently, got 'x'"):
+    with refused(r"to be a causal LM, got 'x'"):
         require_records_apart(model, longest=40, name="x")
 
 

@@ -54,10 +54,14 @@ class StepAudit(Document):
 class ClippingCheck(Document):
     """Whether every clipped sum that was recomputed in float64 while the trial ran was within
     `tolerance` of C. How far it was is computed from private records, so it is no field.
+
+    `alone`: units were also compared with themselves without the others, as earlier versions did
+    not.
     """
 
     verdict: str
     tolerance: float
+    alone: bool = False
 
 
 class Total(Document):

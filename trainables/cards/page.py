@@ -114,8 +114,9 @@ def _measurements(card: PrivacyCard) -> list[str]:
             f"attacked with {', '.join(card.attacks)}: the figures are for the curator alone"
         )
     if card.clipping_check is not None:
+        beside = ", and each unit alone" if card.clipping_check.alone else ""
         lines.append(
-            "clipped sums of random records of every epoch, recomputed in float64:"
+            f"clipped sums of random records of every epoch, recomputed in float64{beside}:"
             f" {card.clipping_check.verdict}, within {_figure(card.clipping_check.tolerance)} C"
         )
     if card.step_audit is not None:

@@ -3,7 +3,9 @@
 Books of layers, C code and `torch.func` are accelerators. Their sum over some records of a batch is
 compared with that of plain autograd in float64: the gradient of a unit alone, in a pass of its own,
 so that an error of a book, of a norm or of the records' separation is seen before anything of the
-step is released.
+step is released. Some of these units also pass alone through the fast code, and must have the same
+part of the sum there as beside others: a bound that read the other units of a batch would clip each
+by itself correctly, and still let one record move all of them.
 
 Compared are the first physical batch (16 random records of it in bfloat16, 128 of a larger one,
 whose float32 sum alone may round by more than the tolerance), of which the units of 16 random
@@ -34,6 +36,8 @@ _NUMBERS = 12_000_000  # of their gradients together
 AT_FIRST = 4  # times as many
 MOST_AT_FIRST = 128  # records of the first physical batch
 _AT_ONCE = 16  # records of a pass in float64
+_EVERY = 4  # one in so many of the units that are formed alone also passes alone
+_NONE: Ids = np.zeros(0, dtype=np.int64)
 
 
 class Schedule:
@@ -56,9 +60,11 @@ class Schedule:
         self._epoch, self._due = -1, math.inf
         self._now = np.random.default_rng(0)
 
-    def part_of(self, draw: Draw, epoch: int, step: int) -> tuple[Draw, Ids] | None:
+    def part_of(
+        self, draw: Draw, epoch: int, step: int, *, also: Ids = _NONE
+    ) -> tuple[Draw, Ids] | None:
         """The records of a step to compare, and which of their units are formed alone; None: none.
-        An empty step leaves it to the next one.
+        An empty step leaves it to the next one. `also` are places in `draw` to compare beside them.
         """
         if epoch != self._epoch:
             self._epoch, self._now = epoch, self._coins(epoch)
@@ -70,16 +76,20 @@ class Schedule:
             self._due = math.inf
         self._is_first = False
         most = self._most * (AT_FIRST if is_first else 1)
-        part = some_of(draw, max(most, self._whole) if is_first else most, self._now)
+        part = some_of(draw, max(most, self._whole) if is_first else most, self._now, also=also)
         order = self._now.permutation(part.num_units)
         sizes = part.sizes[order]
         return part, order[np.cumsum(sizes) - sizes < most]
 
 
-def some_of(draw: Draw, most: int, coins: np.random.Generator) -> Draw:
-    """At most `most` random records of `draw`, of as few units as hold them."""
+def some_of(draw: Draw, most: int, coins: np.random.Generator, *, also: Ids = _NONE) -> Draw:
+    """At most `most` random records of `draw`, of as few units as hold them, and those `also`."""
     place = coins.permutation(draw.num_units)[draw.unit]
-    chosen = np.sort(np.lexsort((coins.random(len(place)), place))[:most])
+    return taken(draw, np.union1d(np.lexsort((coins.random(len(place)), place))[:most], also))
+
+
+def taken(draw: Draw, chosen: Ids) -> Draw:
+    """The records at the places `chosen` of `draw`, which rise, as a draw of their units."""
     units, unit, sizes = np.unique(draw.unit[chosen], return_inverse=True, return_counts=True)
     return replace(
         draw, records=draw.records[chosen], unit=unit, sizes=sizes, worker=draw.worker[units]
@@ -96,13 +106,16 @@ def difference(
     norms: Tensor,
     max_grad_norm: float,
     group_scale: Tensor,
+    by_itself: Callable[[int], Tensor] | None = None,
 ) -> float:
     """How far `clipped` [D], a clipped sum of the units of `draw` with reported `norms` [U], is
     from its definition, in units of C and in scaled space; infinite where it is not finite.
 
-    The larger of two: the distance from the sum of the units' gradients times the factors
-    min(1, C / norm), and how much longer than C the gradient of a unit of `alone` times its factor
-    is. A norm reported too large clips further, which costs no privacy and is no difference.
+    The largest of three: the distance from the sum of the units' gradients times the factors
+    min(1, C / norm); how much longer than C the gradient of a unit of `alone` times its factor is;
+    and how far that product is from `by_itself(unit)` [D], the clipped gradient of the same unit
+    without the others. A norm reported too large clips further, which costs no privacy and is no
+    difference, where it is as large without the others.
 
     A maximum of numbers that are equal but for rounding has a gradient for each, and foreign code
     may name float32. So where float64 differs or fails, plain autograd in float32 decides.
@@ -113,7 +126,7 @@ def difference(
         try:
             gradient_of = _Gradients(model, batch_of, dtype)
             found = _difference(
-                gradient_of, draw, alone, clipped, factors, max_grad_norm, group_scale
+                gradient_of, draw, alone, clipped, factors, max_grad_norm, group_scale, by_itself
             )
         except RuntimeError:
             if dtype == torch.float32:
@@ -179,31 +192,39 @@ def _difference(
     factors: Tensor,
     max_grad_norm: float,
     group_scale: Tensor,
+    by_itself: Callable[[int], Tensor] | None,
 ) -> float:
     """See `difference`."""
     left = clipped.to(torch.float64, copy=True)
-    places = torch.split(left, [p.numel() for p in gradient_of.trained])
+    sizes = [p.numel() for p in gradient_of.trained]
+    places = torch.split(left, sizes)
     scales = group_scale.tolist()
 
     def norm_of(gradient: Sequence[Tensor]) -> float:
         each = zip(gradient, scales, strict=True)
         return math.sqrt(sum((float(part.norm()) / scale) ** 2 for part, scale in each))
 
-    longest, weights = 0.0, torch.from_numpy(draw.weights)
+    longest, moved, weights = 0.0, 0.0, torch.from_numpy(draw.weights)
     # A unit that is not finite adds nothing.
     rest = factors[draw.unit].numpy() > 0
-    for unit in alone:
+    for number, unit in enumerate(alone):
         mine = draw.unit == unit
         if factors[unit] > 0:
             gradient = gradient_of(draw.records[mine], weights[mine])
             longest = max(longest, float(factors[unit]) * norm_of(gradient))
             for place, part in zip(places, gradient, strict=True):
                 place.sub_(part, alpha=float(factors[unit]))
+            if by_itself is not None and number % _EVERY == 0:
+                own = torch.split(by_itself(int(unit)).double(), sizes)
+                for one, part in zip(own, gradient, strict=True):
+                    one.sub_(part, alpha=float(factors[unit]))
+                apart = norm_of(own)
+                moved = max(moved, apart) if math.isfinite(apart) else math.inf
         rest &= ~mine
     others = gradient_of(draw.records[rest], (weights * factors[draw.unit])[rest])
     for place, part in zip(places, others, strict=True):
         place.sub_(part)
-    found = max(norm_of(places), longest - max_grad_norm) / max_grad_norm
+    found = max(norm_of(places), longest - max_grad_norm, moved) / max_grad_norm
     return found if math.isfinite(found) else math.inf
 
 

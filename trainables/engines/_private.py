@@ -15,14 +15,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trainables.engines._check import MOST_AT_FIRST, TOLERANCE, Schedule, difference
+from trainables.engines._check import MOST_AT_FIRST, TOLERANCE, Schedule, difference, taken
 from trainables.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.guarantee import scaling
-from trainables.guarantee.clipping import refuse_mixing
+from trainables.guarantee.clipping import clip_factor, refuse_mixing
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import add_noise_
+from trainables.guarantee.population import Ids
 from trainables.guarantee.sampling import Draw
 from trainables.metrics.training import CLIP_DIFFERENCE
 from trainables.privacy.clipping import GradientHook
@@ -76,9 +77,10 @@ class PrivateEngine(Engine):
         with self._watched(deep=is_last):
             if self.mechanism.group_scale == "first_step" and not self._scale_is_known:
                 self._take_raw_scale(draw)
-            if self._compares:
-                self._check_clipping(draw, epoch, index - self.mechanism.steps_until(epoch))
+            step = index - self.mechanism.steps_until(epoch)
+            alone = self._check_clipping(draw, epoch, step) if self._compares else {}
             losses, norms = self._add_clipped(draw)
+            self._refuse_moved(norms, alone, epoch, step)
         self._refuse_changed_buffers()
         self._add_noise(epoch, index)
         bound = self.mechanism.max_grad_norm
@@ -116,16 +118,30 @@ class PrivateEngine(Engine):
             return figures
         return figures | {CLIP_DIFFERENCE: max(self.comm.gather(self._largest_difference))}
 
-    def _check_clipping(self, draw: Draw, epoch: int, step: int) -> None:
+    def _check_clipping(self, draw: Draw, epoch: int, step: int) -> dict[int, Tensor]:
         """Compare the clipped sum of a part of the step's records where that is due. The flat
-        buffer is empty before and after.
+        buffer is empty before and after. Returns the norms of some units as they are without the
+        others, by the units' places among those of `draw` that have records.
 
-        Raises: TrialFailed where it is not what its definition says; nothing is released.
+        Raises: TrialFailed where the sum is not what its definition says, or the trial has
+            diverged; nothing is released.
         """
-        due = self._schedule.part_of(draw, epoch, step)
+        due = self._schedule.part_of(draw, epoch, step, also=self._longest(draw))
         if due is None:
-            return
+            return {}
+        self._refuse_diverged(epoch, step)
         part, alone = due
+        norms_alone: dict[int, Tensor] = {}
+
+        def by_itself(unit: int) -> Tensor:
+            kept, self._flat = self._flat, FlatGradient(self.layout)
+            try:
+                _, found = self._add_clipped(taken(part, np.flatnonzero(part.unit == unit)))
+                norms_alone[unit] = found[0]
+                return self._flat.data
+            finally:
+                self._flat = kept
+
         # What bfloat16 rounds comes before norm and sum, which are float32 in any case.
         precision, last, self._source.precision = self._source.precision, self._last, "fp32"
         try:
@@ -141,41 +157,86 @@ class PrivateEngine(Engine):
                 norms=norms,
                 max_grad_norm=self.mechanism.max_grad_norm,
                 group_scale=self.group_scale,
+                by_itself=by_itself,
             )
         finally:
             self._source.precision, self._last = precision, last
             self.model.train()
             self._flat.zero_()
         self._largest_difference = max(self._largest_difference, found)
+        # One record may have no finite gradient, and then adds nothing; a trial of such has ended.
+        if found > TOLERANCE or (len(norms) > 1 and not norms.isfinite().any()):
+            self._refuse_diverged(epoch, step, norms)
         if found > TOLERANCE:
             raise TrialFailed(
                 f"expected the clipped sum of step {step} in epoch {epoch + 1} within {TOLERANCE:g}"
                 f" C of its recomputation in float64, got {found:.3g} C: nothing of the step is"
                 " released"
             )
+        if precision != "fp32" or not self._source.per_unit:
+            return {}  # a pass alone is rounded, or drawn, otherwise
+        return _whole_units(draw, part, norms_alone)
+
+    def _longest(self, draw: Draw) -> Ids:
+        """The place in `draw` of its longest record, where the step itself is not compared with its
+        units alone: it would move the bounds of the others first.
+        """
+        lengths = getattr(self._loader, "lengths", None)
+        if self._source.precision == "fp32" or lengths is None or not len(draw.records):
+            return np.zeros(0, dtype=np.int64)
+        return np.array([np.argmax(lengths(draw.records))], dtype=np.int64)
+
+    def _refuse_moved(self, norms: Tensor, alone: dict[int, Tensor], epoch: int, step: int) -> None:
+        """Raises: TrialFailed where the factors of units in the step are not those that they have
+        `alone`; nothing is released.
+        """
+        if not alone:
+            return
+        own = torch.stack(list(alone.values())).double()
+        beside = norms[torch.tensor(list(alone), device=norms.device)].double()
+        bound = self.mechanism.max_grad_norm
+        change = clip_factor(beside, bound) - clip_factor(own, bound)
+        found = float((change.abs() * own).where(own.isfinite(), 0.0).max()) / bound
+        self._largest_difference = max(self._largest_difference, found)
+        if found > TOLERANCE:
+            self._flat.zero_()
+            raise TrialFailed(
+                f"expected each unit's part of the clipped sum of step {step} in epoch {epoch + 1}"
+                f" to be that of the unit alone within {TOLERANCE:g} C, got {found:.3g} C: nothing"
+                " of the step is released"
+            )
+
+    def _refuse_diverged(self, epoch: int, step: int, norms: Tensor | None = None) -> None:
+        """Raises: TrialFailed where weights, or some of `norms`, are not finite."""
+        what = "weights" if norms is None else "gradients"
+        values = [p.detach() for p in self.layout.parameters] if norms is None else [norms]
+        if all(bool(each.isfinite().all()) for each in values):
+            return
+        raise TrialFailed(
+            f"expected finite {what} in step {step} of epoch {epoch + 1}, got others: the trial"
+            " diverged, nothing of the step is released (lower training.learning_rate, or"
+            " privacy.noise_multiplier with a larger batch)"
+        )
 
     def _add_clipped(self, draw: Draw) -> tuple[Tensor, Tensor]:
         """Add this process' clipped units, in original scale, to the flat buffer: (sum of losses,
         norms of the units with records).
         """
-        source = self._source
-        together = source.per_unit or (source.per_record and bool((draw.sizes <= 1).all()))
-        plan = list(passes(draw, limit=self._physical, units_apart=not together))
         weights = draw.weights
-        # A single unit is clipped in place; several are summed from a second buffer.
-        lone = int((draw.sizes > 0).sum()) == 1
         norms = []
         of_losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
-        for part in plan:
-            if part.whole and part.last - part.first > 1:
+        limit, together = self._physical, self._clips_together
+        for part in passes(draw, limit=limit, units_apart=not together):
+            if part.whole and together:
                 found, losses = self._add_units(draw, part, weights)
                 norms.append(found)
             else:
-                gradient = self._flat if lone else self._second_buffer
+                # The only unit of a step is clipped in place, others in a second buffer.
+                gradient = self._flat if self._has_one_unit else self._second_buffer
                 losses = self._add_piece(draw, part, weights, gradient)
                 if part.ends:
                     norms.append(self._hook.clip_(gradient).reshape(1))
-                if part.ends and not lone:
+                if part.ends and gradient is not self._flat:
                     self._flat.data.add_(gradient.data)
                     gradient.zero_()
             of_losses += sum_of_losses(losses)
@@ -197,6 +258,28 @@ class PrivateEngine(Engine):
             max_grad_norm=self.mechanism.max_grad_norm,
             group_scale=self.group_scale,
         )
+
+    @property
+    def _has_one_unit(self) -> bool:
+        """Whether every step of this process has one unit, a micro-batch of several records."""
+        mechanism = self.mechanism
+        units = mechanism.num_microbatches // self.comm.world_size
+        return mechanism.microbatch_size > 1 and units == 1
+
+    @property
+    def _clips_together(self) -> bool:
+        """Whether the units of a pass are clipped from one backward pass.
+
+        By the mechanism alone, never by what was drawn: both ways bound a unit's norm, but not by
+        the same number, so that a unit that is alone in one batch and not in another would move.
+        """
+        if self._has_one_unit:
+            return False
+        if self._source.per_unit:
+            return True
+        mechanism = self.mechanism
+        one_record = mechanism.microbatch_size == mechanism.max_records_per_group == 1
+        return self._source.per_record and one_record
 
     @functools.cached_property
     def _second_buffer(self) -> FlatGradient:
@@ -269,3 +352,17 @@ class PrivateEngine(Engine):
                     f"expected buffers that training leaves alone, got buffer {name} changed: it"
                     " would carry statistics of the records past the noise"
                 )
+
+
+def _whole_units(draw: Draw, part: Draw, norms: dict[int, Tensor]) -> dict[int, Tensor]:
+    """`norms` of units of `part` by their places among the units of `draw` that have records, for
+    those that are in `part` with all of their records.
+    """
+    place_of = np.cumsum(draw.sizes > 0) - 1
+    unit_of = dict(zip(draw.records.tolist(), draw.unit.tolist(), strict=True))
+    found = {}
+    for unit, norm in norms.items():
+        whole = unit_of[int(part.records[part.unit == unit][0])]
+        if draw.sizes[whole] == part.sizes[unit]:
+            found[int(place_of[whole])] = norm
+    return found

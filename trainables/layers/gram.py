@@ -39,11 +39,14 @@ Terms = Sequence[tuple[Tensor, float]]
 
 
 class GramNorms(NamedTuple):
-    """`squares` float64[U], each off by at most `relative` * R^2, R being the unit's `size`."""
+    """`squares` float64[U], each off by at most `relative` * R^2, R being the unit's `size`.
+
+    `relative` float64[U] is 0 for a unit whose gradient was formed, whatever the others took.
+    """
 
     squares: Tensor
     size: Size
-    relative: float
+    relative: Tensor
 
     @property
     def upper(self) -> Tensor:
@@ -101,25 +104,29 @@ def gram_norms(
     most = _longest(inner, width, g, compiled=compiled is not None)
     # Groups come by falling size: those that are too long for a Gram are the first ones.
     long = sum(size > most for _, _, size in rows.groups)
-    squares, totals = (g.new_zeros(rows.num_units, dtype=torch.float64) for _ in range(2))
+    squares, totals, relative = (g.new_zeros(rows.num_units, dtype=torch.float64) for _ in range(3))
     place = 0
     for start, number, size in rows.groups[:long]:
         units = rows.units[place : place + number]
         squares[units] = _by_sum(terms, g[start : start + number * size], start, number, ones)
         place += number
-    relative = 0.0
     if long < len(rows.groups):
+        short = rows.units[place:]
         if compiled is not None:
             known = [fixed.grams(rows, long, a) if fixed is not None else None for a, _ in terms]
             _compute(compiled, rows, long, terms, g, ones, (squares, totals), known)
-            relative = FLOAT32 * _roundings(terms, width, lanes=_LANES)
+            relative[short] = FLOAT32 * _roundings(terms, width, lanes=_LANES)
         else:
             _add_by_gram(rows, long, terms, g, ones, squares)
-            # In float64 the rounding is covered by that of the sum.
-            relative = 0.0 if _is_double(g) else FLOAT32 * _roundings(terms, width, lanes=1)
+            if not _is_double(g):  # in float64 the rounding is covered by that of the sum
+                relative[short] = FLOAT32 * _roundings(terms, width, lanes=1)
     if long or compiled is None:
+        of_long = slice(sum(number * size for _, number, size in rows.groups[:long]))
+        some = of_long if compiled is not None else slice(None)
         unit = rows.unit if rows.order is None else rows.unit.index_select(0, rows.order)
-        totals = _sizes(unit, rows.num_units, terms, g, ones)
+        totals += _sizes(
+            unit[some], rows.num_units, [(a[some], weight) for a, weight in terms], g[some], ones
+        )
     return GramNorms(squares, Size(totals, rows.rows_of_unit), relative)
 
 

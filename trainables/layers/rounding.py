@@ -51,10 +51,11 @@ def joint_size(sizes: Sequence[Size]) -> Size:
     return Size(total, torch.stack([size.terms for size in sizes]).sum(0))
 
 
-def upper_bound(squares: Tensor, size: Size, *, relative: float = 0.0) -> Tensor:
+def upper_bound(squares: Tensor, size: Size, *, relative: Tensor | float = 0.0) -> Tensor:
     """float64[U]: upper bound of the squared norm of each unit's released gradient, unclipped.
 
-    `squares` [U] as computed, off by at most `relative` * R^2; negative where all cancels.
+    `squares` [U] as computed, off by at most `relative` * R^2, a number or one for each unit;
+    negative where all cancels.
     """
     exact = (squares + relative * size.total.square()).clamp_min(0).sqrt()
     bound = exact + size.rounding

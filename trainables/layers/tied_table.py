@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trainables.layers.embedding import EmbeddingEntry
 from trainables.layers.linear import LinearEntry
+from trainables.layers.packing import Rows
 from trainables.layers.rounding import FLOAT32, Size, joint_size, upper_bound
 from trainables.layers.tape import Entry, Views
 from trainables.layers.units import Units
@@ -113,7 +114,30 @@ def combine(entries: Sequence[Entry]) -> list[Entry]:
         ]
         found = [group for group in found if all(group is not other for other in touched)]
         found.append([*(old for group in touched for old in group), entry])
-    return [group[0] if len(group) == 1 else of_pair(group) or TiedEntry(group) for group in found]
+    known: dict[tuple[Rows, ...], Rows] = {}
+    return [
+        group[0]
+        if len(group) == 1
+        else of_pair(group) or of_parts(group, known) or TiedEntry(group)
+        for group in found
+    ]
+
+
+def of_parts(entries: Sequence[Entry], known: dict[tuple[Rows, ...], Rows]) -> LinearEntry | None:
+    """The entry of one linear map, where `entries` are its uses on parts of a batch, each with rows
+    of its own. `known` keeps the rows of all parts, so that all maps are regrouped once.
+    """
+    uses = [entry for entry in entries if isinstance(entry, LinearEntry)]
+    first, rows = uses[0] if uses else None, tuple(use.rows for use in uses)
+    if first is None or len(uses) < len(entries) or len(set(rows)) < len(rows):
+        return None
+    if any(use.weight is not first.weight or use.bias is not first.bias for use in uses):
+        return None
+    if rows not in known:
+        record = np.concatenate([each.record for each in rows])
+        known[rows] = Rows(record, first.rows.num_records)
+    x, g = (torch.cat([getattr(use, name) for use in uses]) for name in ("x", "g"))
+    return LinearEntry(first.weight, first.bias, x, g, known[rows])
 
 
 def of_pair(entries: Sequence[Entry]) -> Entry | None:

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.records import LabelSchema
@@ -15,7 +13,7 @@ from trainables.encoders.hub import PublicEncoder
 from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.encoders.source import load_model
 from trainables.errors import InvalidInput
-from trainables.layers.packing import Rows, time_major
+from trainables.layers.packing import time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._nlu import Encoded, NluModel, independent_losses, label_losses
 from trainables.models.lora import TARGETS, Config
@@ -25,7 +23,7 @@ _TRIED = (2, 5, 3)  # words of the records that `refuse_unknown_rows` reads
 
 
 class AdaptedEncoder(Foreign, NluModel):
-    """Records are padded at their end, where nothing attends.
+    """Records are padded at their end, where nothing attends (see `Foreign.states_of`).
 
     Packed inputs: those of `PieceTable.collate`. The vector of a token is that of its first piece,
     that of a record the mean of its pieces. A record of more pieces than `positions` is read in
@@ -76,12 +74,16 @@ class AdaptedEncoder(Foreign, NluModel):
         """See the class."""
         lengths = batch.inputs["piece_lengths"].tolist()
         rows, owners = windows(batch.inputs["pieces"], lengths, self.positions)
-        ids = pad_sequence(rows, batch_first=True, padding_value=self._padding)
-        self.name_rows(Rows(np.repeat(owners, ids.shape[1]), len(lengths)))
-        owner, sizes = ids.new_tensor(owners), ids.new_tensor([len(row) for row in rows])
-        is_read = torch.arange(ids.shape[1], device=ids.device) < sizes.unsqueeze(1)
-        found = self.inner(input_ids=ids, attention_mask=is_read.long())[0]
-        tokens, of_records = pooled(found[is_read], batch, sizes, owner)
+        states = self.states_of(
+            rows,
+            np.array(owners),
+            len(lengths),
+            padding=self._padding,
+            most=self.positions,
+            read=lambda ids, mask: self.inner(input_ids=ids, attention_mask=mask)[0],
+        )
+        sizes, owner = (batch.lengths.new_tensor(v) for v in ([len(r) for r in rows], owners))
+        tokens, of_records = pooled(states, batch, sizes, owner)
         layout = time_major(batch.lengths)
         return Encoded(tokens.index_select(0, layout.source), of_records, layout)
 

@@ -25,14 +25,12 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.encoders import hub
 from trainables.encoders.source import quiet, require_all_weights
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import dump_json, make_folder, read_written_json
-from trainables.layers.packing import Rows
 from trainables.models import _gpt2
 from trainables.models._causal_lm import CausalLm, LmModule, LmSizes
 from trainables.models._lora import Foreign, refuse_unknown_rows
@@ -65,15 +63,16 @@ class HubLm(Foreign, LmModule):
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
-        ids = pad_sequence(
-            list(torch.split(batch.inputs, batch.lengths.tolist())), batch_first=True
-        )
-        number, longest = ids.shape
-        there = torch.arange(longest, device=ids.device) < batch.lengths.unsqueeze(1)
-        self.name_rows(Rows(np.repeat(np.arange(number), longest), number))
         base: Any = self.inner.base_model
-        states = base(input_ids=ids, attention_mask=there.long(), use_cache=False)[0]
-        hidden = states[there]  # packed again
+        rows = torch.split(batch.inputs, batch.lengths.tolist())
+        hidden = self.states_of(
+            rows,
+            np.arange(len(rows)),
+            len(rows),
+            padding=0,
+            most=getattr(self.inner.config, "max_position_embeddings", None),
+            read=lambda ids, mask: base(input_ids=ids, attention_mask=mask, use_cache=False)[0],
+        )
         logits = self.inner.get_output_embeddings()(hidden[batch.counted])  # type: ignore[operator]  # theirs
         values = F.cross_entropy(logits, batch.targets[batch.counted], reduction="none")
         return torch.repeat_interleave(batch.lengths)[batch.counted], values

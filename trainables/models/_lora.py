@@ -1,5 +1,10 @@
 """Low-rank adapters (Hu et al. 2022) on frozen maps, as layers with book-keeping.
 
+Foreign models read padded records. A sum over padding, though of zeros, is rounded in another order
+than one without, and bfloat16 makes visible what float32 rounds: padded to the longest record of
+its batch, one record's length moved the clipped sum of the others by 0.1 C. So records are padded
+to a length that is a function of their own, and read with others of it.
+
 The frozen map is plain; only the two thin matrices are trained, so their norms are exact and cheap.
 
 Frozen models of `transformers` never enter train mode. Their dropout draws one mask for a padded
@@ -7,11 +12,13 @@ batch from one generator, and some skip whole layers by one coin a batch: an add
 change the masks of all others, and the sum by more than the clipping bound.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
@@ -48,26 +55,38 @@ class Adapted(nn.Module):
         return out
 
 
+_CLASS = 8  # padded lengths are multiples of it
+
+
 class AdaptedForeign(Adapted):
     """The same around a linear map of `transformers`, on [B, T, width].
 
-    `rows` names the record of each of the B * T rows and is set before the model runs.
+    Where the model runs on a batch, `rows` names the record of each of its tokens, `places` are
+    those tokens' rows among `cells` = B * T, and padding gets no adapter.
     """
 
     rows: Rows | None = None
+    places: Tensor | None = None
+    cells = 0
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # called by foreign code
         """[B, T, width] -> [B, T, out]."""
+        out: Tensor = self.base(x)
         flat = x.reshape(-1, x.shape[-1])
-        rows = self.rows or Rows(torch.arange(len(flat)).numpy(), len(flat))
-        if len(rows.record) != len(flat):
+        if self.rows is None or self.places is None:
+            rows = Rows(np.arange(len(flat)), len(flat))
+            whole: Tensor = out + self.scale * self.up(self.down(flat, rows), rows).view(out.shape)
+            return whole
+        if self.cells != len(flat):
             raise InvalidInput(
                 "expected model.encoder to be a model whose linear maps read every token of a"
-                f" batch, got {len(flat)} rows for {len(rows.record)} tokens"
+                f" batch, got {len(flat)} rows for {self.cells} tokens"
             )
-        added = self.up(self.down(flat, rows), rows)
-        out: Tensor = self.base(x) + self.scale * added.view(*x.shape[:-1], -1)
-        return out
+        read = flat.index_select(0, self.places)
+        own = self.up(self.down(read, self.rows), self.rows)
+        added = own.new_zeros(len(flat), own.shape[1]).index_copy(0, self.places, own)
+        found: Tensor = out + self.scale * added.view(out.shape)
+        return found
 
 
 class Stored(nn.Linear):
@@ -103,11 +122,52 @@ class Foreign(nn.Module):
         self.inner.eval()
         return self
 
-    def name_rows(self, rows: Rows | None) -> None:
-        """The record of each row of the next pass; None where nothing is recorded."""
+    def name_rows(self, rows: Rows | None, is_read: Tensor | None = None) -> None:
+        """The record of each token of the next pass, in order, where `is_read` (bool [B, T], True
+        but for padding) says that there is one; None where nothing is recorded.
+        """
+        places, cells = None, 0
+        if is_read is not None:
+            places, cells = is_read.flatten().nonzero().squeeze(1), is_read.numel()
         for module in self.modules():
             if isinstance(module, AdaptedForeign):
-                module.rows = rows
+                module.rows, module.places, module.cells = rows, places, cells
+
+    def states_of(
+        self,
+        rows: Sequence[Tensor],
+        records: NDArray[np.int64],
+        num_records: int,
+        *,
+        padding: int,
+        most: int | None,
+        read: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """[n, width]: the states of all tokens of `rows`, one row after another.
+
+        `records` int64[len(rows)] is the record of each, and `most` the longest row that `inner`
+        reads. `read` gives [B, T, width] for ids [B, T], filled up with `padding`, and a mask.
+        """
+        sizes = np.array([len(row) for row in rows])
+        padded = -(-sizes // _CLASS) * _CLASS
+        if most is not None:
+            padded = np.maximum(np.minimum(padded, most), sizes)
+        # Apart from those that fill it: without any padding, a model may take another way.
+        kinds = 2 * padded + (sizes == padded)
+        found, order = [], []
+        for kind in np.unique(kinds).tolist():
+            length, places = kind // 2, np.flatnonzero(kinds == kind)
+            ids = rows[0].new_full((len(places), length), padding)
+            for line, place in zip(ids, places.tolist(), strict=True):
+                line[: sizes[place]] = rows[place]
+            own = torch.from_numpy(sizes[places]).to(ids.device)
+            is_read = torch.arange(length, device=ids.device) < own.unsqueeze(1)
+            self.name_rows(Rows(np.repeat(records[places], sizes[places]), num_records), is_read)
+            found.append(read(ids, is_read.long())[is_read])
+            order.append(np.repeat(places, sizes[places]))
+        back = np.argsort(np.concatenate(order), kind="stable")
+        states = torch.cat(found)
+        return states.index_select(0, torch.from_numpy(back).to(states.device))
 
     def linear_maps(self) -> dict[str, nn.Linear]:
         """Those of `inner`, by their names."""

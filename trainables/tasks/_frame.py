@@ -199,7 +199,7 @@ def clipping_check(history: Sequence[Mapping[str, float]]) -> ClippingCheck | No
     if not found or len(found) < len(history):
         return None
     verdict = "pass" if max(found) <= TOLERANCE else "fail"
-    return ClippingCheck(verdict=verdict, tolerance=TOLERANCE)
+    return ClippingCheck(verdict=verdict, tolerance=TOLERANCE, alone=True)
 
 
 def step_audit(mechanism: Mechanism, *, comm: Communicator, by_record: bool) -> StepAudit | None:

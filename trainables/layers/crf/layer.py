@@ -150,7 +150,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         tape: Tape | None,
     ) -> Tensor:
         scores = Scores(transitions, start, end)
-        found = forward_backward(emissions, scores, layout)
+        found = forward_backward(emissions, scores, layout, by_scores=True)
         ctx.save_for_backward(found.marginals, tags)
         ctx.layer = (found.pairs, crf, layout, tape)
         log_likelihood = path_scores(emissions, tags, scores, layout) - found.log_partition

@@ -118,13 +118,19 @@ def place_of_record(layout: TimeMajor) -> Tensor:
     return layout.rank.index_select(0, layout.record)
 
 
-def forward_backward(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:
+def forward_backward(
+    emissions: Tensor, scores: Scores, layout: TimeMajor, *, by_scores: bool = False
+) -> Statistics:
     """All statistics of packed `emissions` [T, L]; exact to float32 rounding.
 
     A record whose emissions are not finite has statistics that are not finite; others keep theirs.
+    `by_scores`: which space is used depends on the scores alone, as training wants it, and not on
+    the record of the batch that loses most.
     """
     if within_range(scores):
         return _exponential(emissions, scores, layout)[0]
+    if by_scores:
+        return _logarithmic(emissions, scores, layout)
     allowed = _without_forbidden(scores)
     if within_range(allowed, but_forbidden=True):
         found, kept = _exponential(emissions, allowed, layout)
