@@ -87,6 +87,18 @@ class Accounting:
         )
         return Accounted(summary=summary, mechanism=mechanism)
 
+    def mechanism(self, config: TrialConfig) -> Mechanism:
+        """The mechanism that is charged and trained: as a call's, but with the noise of a target
+        epsilon computed and certified here instead of read from the cache, as the trial does.
+
+        Raises: InvalidInput for a mechanism that is refused.
+        """
+        size = size_of(config, self.settings)
+        _, mechanism = accountants.resolve(
+            config, num_records=size.num_records, undeclared=size.undeclared
+        )
+        return mechanism
+
     def data_of(self, config: TrialConfig) -> TrainingData:
         """The data set of a config. Raises: InvalidInput for data that cannot be used."""
         if config.generates:

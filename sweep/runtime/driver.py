@@ -35,7 +35,6 @@ from sweep.tracking.delivery import Delivery
 from trainables import accountants
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
-from trainables.figure_cache import FigureCache
 from trainables.models._files import ENCODER, require_files_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -89,7 +88,6 @@ class Driver:
 
     gate: SpendGate
     folder: SweepFolder
-    figures: FigureCache
     delivery: Delivery | None = None
     watch: Watch = lambda trial_id, progress: None
     rehearse: Callable[[TrialConfig], None] = lambda config: None
@@ -179,11 +177,9 @@ class Driver:
         return self.folder.state().trial(priced.trial.id).epochs_done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
-        """Compute figures during training, because workers would wait seconds for exact ones."""
+        """Compute the bounds of its epochs while it trains, because its workers would wait."""
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
             accountants.bounds_after(priced.mechanism, epochs)
-        accountant = priced.trial.config.privacy.accountant
-        self.figures.account(priced.mechanism, accountant=accountant)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
         spent = accountants.bounds_after(priced.mechanism, report.epochs_done)
