@@ -32,6 +32,11 @@ def seconds(make: Callable[[], Any]) -> float:
     return time.process_time() - before
 
 
+def compose(step: pld.Distribution) -> pld.Distribution:
+    """Our composition of many equal steps."""
+    return tuple(pld._self_composed(losses, STEPS) for losses in step)
+
+
 def main() -> None:
     """Print a line for each neighbouring relation and quantity."""
     for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE):
@@ -45,18 +50,18 @@ def main() -> None:
         times: dict[str, list[tuple[float, float]]] = {}
         for sigma in SIGMAS:
             own = partial(pld._step.__wrapped__, sigma, RATE, GRID, replaced)
-            step = own()
-            whole = pld._self_composed(step, STEPS)
+            step, known = own(), library(sigma)
+            whole = compose(step)
             mu = 10 / sigma
             pairs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
                 "a step": (own, partial(library, sigma)),
                 "a composition": (
-                    partial(pld._self_composed, step, STEPS),
-                    partial(step.self_compose, STEPS),
+                    partial(compose, step),
+                    partial(known.self_compose, STEPS),
                 ),
                 "its epsilon": (
                     partial(pld.epsilon_at, whole, delta=DELTA),
-                    partial(whole.get_epsilon_for_delta, DELTA),
+                    partial(known.self_compose(STEPS).get_epsilon_for_delta, DELTA),
                 ),
                 "a Gaussian's": (
                     partial(gaussian.gaussian_epsilon.__wrapped__, mu, DELTA),

@@ -40,8 +40,8 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, about
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
+from trainables import accountants
 from trainables.cards import card as cards
-from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 
 EPOCHS, SEEDS, LEVELS = 2, 10, 2
@@ -82,8 +82,7 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
     ledger = Ledger(settings.home / FILE)
     priced = price(folder.plan().to_run, Accounting(settings))
     gate = open_gate(folder, priced, ledger=ledger)
-    figures = FigureCache(settings.cache_dir)
-    driver = Driver(gate, folder, figures=figures)
+    driver = Driver(gate, folder)
     taken = []
     for number, each in enumerate(priced):
         started = time.process_time()
@@ -100,7 +99,7 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
             metrics={"ser": error, "validation_ser": error, "epsilon": each.trial.epsilon or 0.0},
             privacy=cards.make(
                 each.mechanism,
-                figures.account(each.mechanism),
+                accountants.account(each.mechanism),
                 trial_id=trial_id,
                 corpus="mine",
             ),

@@ -11,8 +11,8 @@ import torch
 
 from search_spaces.paths import set_all
 from trainables import attacks
+from trainables.accountants import account
 from trainables.config import TrialConfig, parse
-from trainables.figure_cache import FigureCache
 from trainables.metrics import summarize
 from trainables.metrics._counts import table
 from trainables.privacy.from_config import build
@@ -82,18 +82,18 @@ def trial(
     tested = summarize(counts, labels=setup.corpus.schema.labels, seed=seed)
     row |= {name: tested[name] for name in ("ser", "ser_low", "ser_high")}
     if setup.mechanism.is_private:
-        row |= epsilons(config, places["cache_dir"], num_records=num_records)
+        row |= epsilons(config, num_records=num_records)
     return row
 
 
-def epsilons(config: TrialConfig, cache: Path, *, num_records: int) -> dict[str, float | None]:
+def epsilons(config: TrialConfig, *, num_records: int) -> dict[str, float | None]:
     """The paper's epsilon, the guaranteed one, and that of the same noise where alpha_k is the norm
     of a public gradient, at most 8.
     """
-    ours = FigureCache(cache).account(build(config, num_records=num_records))
+    ours = account(build(config, num_records=num_records))
     scale = {"name": "public", "normalise": "none", "cap": 8.0}
     fields = set_all(config.model_dump(), [("privacy.group_scale", scale)])
-    public = FigureCache(cache).account(build(parse(fields), num_records=num_records))
+    public = account(build(parse(fields), num_records=num_records))
     return {
         "epsilon_paper": ours.epsilon_paper,
         "epsilon": ours.epsilon,

@@ -11,7 +11,7 @@ from tests.structure import ROOT
 from trainables.guarantee import leaving
 
 BASE = ROOT / "trainables/guarantee"
-LIMIT = 1_500  # lines of code
+LIMIT = 1_550  # lines of code
 LIBRARIES = {"torch", "numpy", "scipy", "dp_accounting", "cryptography"}
 OURS = ("trainables.figures", "trainables.errors", "trainables.guarantee")
 

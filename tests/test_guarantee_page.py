@@ -35,7 +35,7 @@ CASES = {
 def test_the_code_is_short_and_needs_nothing_of_ours():
     assert sum(bool(line) for line in CODE.splitlines()) <= 20
     assert "trainables" not in CODE
-    assert len(PAGE.split()) <= 1_500
+    assert len(PAGE.split()) <= 1_600
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_no_export_claims_less_than_its_mechanism_costs(tmp_path):
     card = read(json.loads(json.dumps(made.to_dict())), where="a card")
     for rounded in (1.0, 1 - 1e-7):  # as another machine may
         require_certified(card.model_copy(update={"epsilon": rounded * card.epsilon}), tmp_path)
-    with refused("to claim epsilon 581.* or more", InvalidData):
+    with refused("to claim epsilon 581.*, which its mechanism costs, got 580", InvalidData):
         require_certified(card.model_copy(update={"epsilon": 0.999 * card.epsilon}), tmp_path)
 
 
 def test_what_enforces_an_assumption_exists():
-    found = re.findall(r"`(?:(trainables|sweep)/)?([\w/]+\.py)(?:: ([\w.]+))?`", PAGE)
+    found = re.findall(r"`(?:(trainables|sweep|tests)/)?([\w/]+\.py)(?:: ([\w.]+))?`", PAGE)
     assert len(found) > 20
     for house, path, name in found:
         file = ROOT / house / path if house else ROOT / "trainables/guarantee" / path

@@ -1,22 +1,24 @@
-"""A cache of privacy figures in the cache folder: planning a space again needs no accounting
-library, and a trial reads the figures that its sweep computed.
+"""A cache of privacy figures in the cache folder, with which planning a space again needs no
+accounting library. It makes plans faster and decides nothing: what is charged, trained, put on a
+card or exported is computed anew (`accountants.resolve`, `accountants.account`).
 
 A line of the file is a figure under the hash of all that it depends on: the values that accountants
 read of the mechanism (`accountants.values_of`), the question, and the versions of the accounting
-code. Other figures that take long to compute are kept under keys of their own (`find`, `keep`). An
-unreadable line is computed again.
+code. A line that is unreadable, or no figure of its kind, is computed again.
 """
 
 import contextlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property, lru_cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
@@ -29,7 +31,24 @@ from trainables.privacy.summary import PrivacySummary
 _FILE = "figures.jsonl"
 _MOST_BYTES = 20_000_000  # beyond it the file is started anew
 _LIBRARIES = ("dp-accounting", "numpy", "scipy")
-_TUPLES = ("effective_noise_multiplier", "unaccounted", "warnings")
+T = TypeVar("T")
+
+
+def _possible(figures: T) -> T:
+    values = [value for value in vars(figures).values() if isinstance(value, float)]
+    if not all(value >= 0 for value in values):
+        raise ValueError(f"expected figures >= 0, got {values}")
+    return figures
+
+
+def kind_of(document: type[T]) -> TypeAdapter[T]:
+    """The form of a document of figures, each at least 0, as `FigureCache.recall` takes it."""
+    form: Any = Annotated[document, AfterValidator(_possible)]
+    return TypeAdapter(form)
+
+
+_SUMMARY = kind_of(PrivacySummary)
+_NOISE: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(gt=0, allow_inf_nan=False)])
 
 
 class FigureCache:
@@ -41,7 +60,7 @@ class FigureCache:
     def resolve(
         self, config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
     ) -> tuple[TrialConfig, Mechanism]:
-        """`accountants.resolve`, with one search for each target epsilon.
+        """`accountants.resolve` for a plan, with one search for each target epsilon.
 
         Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
         """
@@ -50,33 +69,28 @@ class FigureCache:
             return config, build(config, num_records=num_records, undeclared=undeclared)
         unit = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
         key = key_of(unit, noise_for=target.target_epsilon, accountant=config.privacy.accountant)
-        z = self.find(key)
-        if z is None:
+
+        def search() -> float:
             _, mechanism = accountants.resolve(
-                config, num_records=num_records, undeclared=undeclared
+                config, num_records=num_records, undeclared=undeclared, certified=False
             )
-            z = mechanism.noise_multiplier
-            self.keep(key, z)
+            return mechanism.noise_multiplier
+
+        z = self.recall(key, _NOISE, search)
         return with_noise(config, z), replace(unit, noise_multiplier=z)
-
-    def account(self, mechanism: Mechanism, *, accountant: str | None = None) -> PrivacySummary:
-        """`accountants.account`, exactly.
-
-        Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
-        """
-        return self.summary(
-            key_of(mechanism, accountant=accountant, exact=True),
-            lambda: accountants.account(mechanism, accountant=accountant),
-        )
 
     def summary(self, key: str, work_out: Callable[[], PrivacySummary]) -> PrivacySummary:
         """The summary under a key, computed and kept where it is missing."""
-        found = self.find(key)
-        if found is None:
+        return self.recall(key, _SUMMARY, work_out)
+
+    def recall(self, key: str, kind: TypeAdapter[T], work_out: Callable[[], T]) -> T:
+        """What is kept under a key, if it is of this kind; else it is computed and kept."""
+        try:
+            return kind.validate_python(self.find(key))
+        except ValidationError:
             made = work_out()
-            self.keep(key, asdict(made))
+            self.keep(key, kind.dump_python(made))
             return made
-        return PrivacySummary(**{**found, **{name: tuple(found[name]) for name in _TUPLES}})
 
     def find(self, key: str) -> Any:
         """The plain data kept under a key; None without any."""

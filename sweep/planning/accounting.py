@@ -124,6 +124,18 @@ class Accounting:
     def _starts(self) -> dict[tuple[tuple[str, ...], DataConfig], tuple[Start, ...]]:
         return {}
 
+    def mechanism(self, config: TrialConfig) -> Mechanism:
+        """The mechanism that is charged and trained: as a call's, but with the noise of a target
+        epsilon computed and certified here instead of read from the cache, as the trial does.
+
+        Raises: InvalidInput for a mechanism that is refused.
+        """
+        size = size_of(config, self.settings)
+        _, mechanism = accountants.resolve(
+            config, num_records=size.num_records, undeclared=size.undeclared
+        )
+        return replace(mechanism, starts=self._starts_of(config))
+
     def data_of(self, config: TrialConfig) -> TrainingData:
         """The data set of a config. Raises: InvalidInput for data that cannot be used."""
         if config.generates:

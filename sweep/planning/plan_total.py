@@ -11,9 +11,19 @@ from sweep.planning.accounting import Accounting
 from sweep.spending.filter import filter_of
 from sweep.store.plans import Plan
 from trainables import accountants, formats
-from trainables.figure_cache import key_of
+from trainables.cards.card import Total
+from trainables.figure_cache import key_of, kind_of
 from trainables.guarantee.releases import once
 from trainables.privacy.rounding import format_delta, format_epsilon
+
+
+class PlanTotal(Total):
+    """The composition of all planned trials: the fields of a `Certificate`."""
+
+    tight: bool
+
+
+_TOTAL = kind_of(PlanTotal)
 
 
 def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan:
@@ -48,7 +58,7 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
 
 
 def total_of_plan(plan: Plan, *, account: Accounting) -> tuple[dict[str, Any] | None, str]:
-    """The composition of all planned trials but exempt baselines (the fields of a `Certificate` as
+    """The composition of all planned trials but exempt baselines (the fields of a `PlanTotal` as
     JSON), and a sentence about it; None where nothing is spent.
     """
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
@@ -57,18 +67,19 @@ def total_of_plan(plan: Plan, *, account: Accounting) -> tuple[dict[str, Any] | 
     mechanisms = [account(trial.config).mechanism for trial in trials]
     delta = min(mechanism.delta for mechanism in mechanisms)
     key = key_of(*mechanisms, together=True, delta=delta)
-    found = account.figures.find(key)
-    if found is None:
+
+    def compose() -> PlanTotal:
         starts = once(start for mechanism in mechanisms for start in mechanism.starts)
         own = (accountants.release(mechanism) for mechanism in mechanisms)
         releases = [*starts.values(), *own]
         spent = accountants.certify(releases, delta=delta, effort="total")
-        found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
-        account.figures.keep(key, found)
+        return PlanTotal.model_validate(asdict(spent))
+
+    found = account.figures.recall(key, _TOTAL, compose)
     baselines = len(plan.to_run) - len(trials)
     without = f", without {formats.count(baselines, 'baseline')}" if baselines else ""
     subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"
-    return found, (
-        f"{subject}{without}: epsilon {format_epsilon(found['epsilon'])}"
-        f" at delta {format_delta(delta)} ({found['accountant']}), if nothing else is released."
+    return found.model_dump(mode="json"), (
+        f"{subject}{without}: epsilon {format_epsilon(found.epsilon)}"
+        f" at delta {format_delta(delta)} ({found.accountant}), if nothing else is released."
     )

@@ -1,12 +1,12 @@
 """Prices of trials, and the check of a data set's total."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from sweep.planning.accounting import Accounting
 from sweep.spending.filter import STORED, filter_of, stored_filter
 from sweep.spending.ledger import FILE, Ledger, PricedTrial
-from sweep.store.plans import PlannedTrial
+from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.accountants import RdpFilter, release
 from trainables.errors import InvalidData
@@ -28,12 +28,22 @@ def price(trials: Sequence[PlannedTrial], account: Accounting) -> list[PricedTri
         found.append(
             PricedTrial(
                 trial=trial,
-                mechanism=account(config).mechanism,
+                mechanism=account.mechanism(config),
                 dataset=data.fingerprint,
                 dataset_name=data.name,
             )
         )
     return found
+
+
+def with_certified_noise(plan: Plan, account: Accounting) -> Plan:
+    """The plan with the noise that its trials will have; that of a plan may be from the cache."""
+
+    def of(trial: PlannedTrial) -> PlannedTrial:
+        noise = account.mechanism(trial.config).noise_multiplier
+        return replace(trial, noise_multiplier=noise)
+
+    return replace(plan, trials=tuple(of(trial) if trial.runs else trial for trial in plan.trials))
 
 
 def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float) -> None:

@@ -15,9 +15,8 @@ from sweep.store.plans import Plan
 from trainables import accountants
 from trainables.accountants import Release, selection
 from trainables.errors import InvalidInput
-from trainables.guarantee.certify import profile
 from trainables.guarantee.releases import BestOf, Number
-from trainables.privacy.claim import PROFILE_DELTAS, ClaimMeaning, meaning
+from trainables.privacy.claim import ClaimMeaning
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 
@@ -89,13 +88,14 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     for release, along in zip(releases, ends, strict=True):
         for path, point in along:  # the middle of a range, which was priced, costs what its ends do
             config = point.config
-            if config and accountants.release(account(config).mechanism) != release:
+            if config and accountants.release(account.mechanism(config)) != release:
                 raise InvalidInput(
                     f"axes.{path}: expected a list of values with strategy private_selection, got"
                     " a range along which a trial's epsilon changes"
                 )
     chosen = selection.release_of(releases, number=number)
-    selected = accountants.certify(chosen, delta=delta).epsilon
+    claim = selection.claim_of(chosen, delta=delta)
+    selected = claim.epsilon
     total = space.budget.total
     if total is not None and selected > total:
         alone = selection.epsilon_of_choice_alone(number, delta=delta)
@@ -115,8 +115,9 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
             f" is found for the target, got {space.override.get(NOISE)}, with which the selection"
             f" costs epsilon {format_epsilon(selected)}"
         )
-    dearest = max(plan.to_run, key=lambda trial: trial.epsilon or 0.0)
-    of_dearest = releases[plan.to_run.index(dearest)]
+    of_dearest = max(
+        releases, key=lambda what: accountants.certify(what, delta=delta, effort="plan").epsilon
+    )
     every = [of_dearest] * max(1, round(law.mean))
     composed = accountants.certify(every, delta=delta).epsilon
     price = SelectionPrice(
@@ -127,11 +128,7 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
         epsilon_composed=composed,
         epsilon_one_trial=accountants.certify(of_dearest, delta=delta).epsilon,
         num_configurations=len(releases),
-        claim=meaning(
-            selected,
-            delta=delta,
-            profile=profile(chosen, "rdp", delta=delta, epsilons=(), deltas=PROFILE_DELTAS),
-        ),
+        claim=claim.meaning,
         release=chosen,
         configurations=tuple(dict.fromkeys(releases)),
     )
@@ -147,7 +144,7 @@ def _configurations(
     plan = planning.make(space, account=account)
     planning.require_one_corpus(space, plan)
     planning.require_trials(plan)
-    mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
+    mechanisms = [account.mechanism(trial.config) for trial in plan.to_run]
     if any(mechanism.starts for mechanism in mechanisms):
         raise InvalidInput(
             "expected a public encoder with strategy private_selection, got an export that was"

@@ -20,7 +20,7 @@ from sweep.results.gap import refusal
 from sweep.results.local_paths import fields_with_paths, in_text, in_word, paths_in, without_folders
 from sweep.results.privacy_cards import JSON, write_card
 from sweep.spending.filter import stored_filter, total_of
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Entry, Ledger, selection_charge
 from sweep.spending.paid import require_paid
 from sweep.store import manifest
 from sweep.store.files import read_json, write_json, write_text
@@ -33,9 +33,10 @@ from trainables.cards.card import PrivacyCard, Review
 from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
-from trainables.figures import EPSILON, LEAKAGE, is_public
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, is_public
 from trainables.guarantee import leaving
-from trainables.guarantee.releases import everything, once
+from trainables.guarantee.releases import BestOf, once
+from trainables.privacy.claim import ClaimMeaning
 from trainables.privacy.from_config import from_plain
 from trainables.privacy.rounding import format_epsilon
 from trainables.system import disk
@@ -64,7 +65,8 @@ def export_trial(
     if not record.status.is_finished:
         raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
     budget = folder.space().budget
-    if (budget.epsilon or budget.total) and record.plan.is_exempt and record.plan.epsilon:
+    cost = select.value(record, EPSILON)
+    if (budget.epsilon or budget.total) and record.plan.is_exempt and cost:
         raise InvalidInput(
             f"expected a trial within the budget of {folder.name}, got {record.plan.id}, a baseline"
             " without noise, which is for the curator only"
@@ -172,25 +174,70 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
     epsilon = record.metrics.get(EPSILON)
     if epsilon is not None and not math.isclose(epsilon, own.epsilon, rel_tol=1e-6):
         raise InvalidData(f"expected {place} to match the trial, got another epsilon")
-    require_certified(own, place)
+    selected = None
+    if own.selection is not None and own.selection.epsilon_selected is not None:
+        selected = selection_charge(Ledger(folder.path.parent / FILE), folder.ledger_name)
+        if selected is None:
+            raise InvalidData(
+                f"expected the ledger's entry of the selection that {place} claims, got none:"
+                " restore the ledger from a copy"
+            )
+    require_certified(
+        own, place, accountant=record.plan.config.privacy.accountant, selected=selected
+    )
     return card
 
 
-def require_certified(card: PrivacyCard, place: Path) -> None:
-    """The last word before a model leaves, whatever a cache or an accountant said before.
+_LESS = 1 - 1e-5  # what sums of a million steps may differ by on another machine
+_MORE = 1.01  # an older version's bound may be looser, and is a bound
 
-    Raises: InvalidData where a card claims less than its mechanism costs.
+
+def require_certified(
+    card: PrivacyCard, place: Path, *, accountant: str | None = None, selected: Entry | None = None
+) -> None:
+    """The last word before a model leaves, whatever was stored before: each figure of the claim is
+    computed anew from the card's mechanism, by the trial's `accountant`; that of a private
+    selection's best trial from what its ledger was charged (`selected`).
+
+    Raises: InvalidData where a figure is not the one that was computed.
     """
-    if card.delta is None or math.isinf(card.epsilon):
-        return
-    from trainables.accountants import certify  # slow to import
-
-    least = certify(everything(from_plain(card.mechanism)), delta=card.delta).epsilon
-    if card.epsilon < least * (1 - 1e-6):
+    for name, known in _certified(card, accountant, selected).items():
+        stated = getattr(card, name)
+        if stated is None or (known is not None and known * _LESS <= stated <= known * _MORE):
+            continue
+        due = "none" if known is None else f"{known:.6g}"
         raise InvalidData(
-            f"expected {place} to claim epsilon {format_epsilon(least)} or more, which its"
-            f" mechanism costs, got {format_epsilon(card.epsilon)}"
+            f"expected {place} to claim {name} {due}, which its mechanism costs, got {stated:.6g}"
         )
+
+
+def _certified(
+    card: PrivacyCard, accountant: str | None, selected: Entry | None
+) -> dict[str, float | None]:
+    """The figures of a claim by their names on a card; None: there is none."""
+    nothing = ClaimMeaning(gaussian_mu=math.inf, max_tpr_1pct=1.0, max_tpr_01pct=1.0)
+    if math.isinf(card.epsilon) or card.delta is None:
+        return {**asdict(nothing), EPSILON_REPLACE_ONE: math.inf, "epsilon_rdp": math.inf}
+    from trainables.accountants import account, selection  # slow to import
+
+    summary = account(from_plain(card.mechanism), accountant=accountant)
+    found = {
+        name: value
+        for name, value in asdict(summary).items()
+        if value is None or isinstance(value, float)
+    }
+    if selected is None or not isinstance(selected.release, BestOf):
+        return found
+    claim = selection.claim_of(selected.release, delta=selected.delta)
+    return {
+        **found,
+        **asdict(claim.meaning),
+        EPSILON: claim.epsilon,
+        "epsilon_rdp": claim.epsilon,
+        EPSILON_REPLACE_ONE: None,
+        "epsilon_one_trial": summary.epsilon,
+        "delta": selected.delta,
+    }
 
 
 def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:

@@ -41,7 +41,6 @@ from trainables import accountants, formats
 from trainables.cards.card import with_starts
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, MachineFailed, StorageFailed
-from trainables.figure_cache import FigureCache
 from trainables.models._files import ENCODER, require_files_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -98,7 +97,6 @@ class Driver:
 
     gate: SpendGate
     folder: SweepFolder
-    figures: FigureCache
     delivery: Delivery | None = None
     watch: Watch = lambda trial_id, progress: None
     rehearse: Callable[[TrialConfig], None] = lambda config: None
@@ -218,11 +216,9 @@ class Driver:
         return done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
-        """Compute figures during training, because workers would wait seconds for exact ones."""
+        """Compute the bounds of its epochs while it trains, because its workers would wait."""
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
             accountants.bounds_after(priced.mechanism, epochs)
-        accountant = priced.trial.config.privacy.accountant
-        self.figures.account(priced.mechanism, accountant=accountant)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
         done = report.epochs_done
@@ -260,7 +256,7 @@ class Driver:
         if not mechanism.starts or card is None or math.isinf(card.epsilon):
             return result
         accountant = priced.trial.config.privacy.accountant
-        summary = self.figures.account(mechanism, accountant=accountant)
+        summary = accountants.account(mechanism, accountant=accountant)
         figures = {k: v for k, v in vars(summary).items() if k in result.metrics and k in _COMPOSED}
         return replace(
             result,

@@ -15,7 +15,7 @@ from sweep import interrupts, phases
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
-from sweep.planning.pricing import fixed_filter, price, require_total
+from sweep.planning.pricing import fixed_filter, price, require_total, with_certified_noise
 from sweep.planning.resources import share_of, this_machine
 from sweep.results import leakage
 from sweep.results.tables.progress import Progress
@@ -70,6 +70,7 @@ def start(
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     account = Accounting(settings)
     require_trials(plan)
+    plan = with_certified_noise(plan, account)
     store.require_free(settings.home, space.name)
     require_storage(settings)
     executed = run_settings(prepared, settings, address=address, function=function)
@@ -182,7 +183,6 @@ def _run_trials(
     driver = Driver(
         gate,
         folder,
-        figures=account.figures,
         delivery=delivery,
         watch=watch,
         rehearse=lambda config: rehearse(config, account, executed.function),

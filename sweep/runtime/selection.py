@@ -41,7 +41,6 @@ from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from sweep.tracking.delivery import Delivery, is_tracked, open_store
 from trainables.accountants import certify, release
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
-from trainables.figure_cache import FigureCache
 from trainables.figures import EPSILON
 from trainables.privacy.rounding import format_epsilon
 
@@ -77,7 +76,7 @@ def execute(
         number = search.draw_number(search.law_of(space), random)
         for point in search.draw_points(space, trials, number, random):
             trial = plan_point(space, point, account=account)
-            what = release(account(trial.config).mechanism) if trial.runs else None
+            what = release(account.mechanism(trial.config)) if trial.runs else None
             if what not in price.configurations:
                 raise InvalidInput(
                     "expected the same epsilon for every point of the space with strategy"
@@ -109,8 +108,6 @@ def execute(
         driver = Driver(
             open_gate(draws, priced, ledger=Ledger(vault.ledger_file)),
             draws,
-            # In the vault, because figures of drawn trials say which were drawn.
-            figures=FigureCache(vault.path / "cache"),
             # The progress shown is always the same: that trials run.
             watch=lambda *_: watch("sealed", running),
             is_resumed=_is_resumed,

@@ -24,8 +24,8 @@ def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> s
     """The reason why epoch number `epochs_done` + 1 may not be trained; None if and only if epsilon
     at its end is within `budget.epsilon`. After the last epoch nothing is spent, so None.
 
-    Under the accountant "sound" any valid upper bound within the limit permits. A quick one is
-    tried first, and the exact figure decides.
+    Any valid upper bound within the limit permits, also of all epochs, by which a plan admits a
+    trial: then no epoch of it is refused. Quick ones are tried first, and the exact figure decides.
     """
     if epochs_done == mechanism.epochs or budget.epsilon is None:
         return None
@@ -44,17 +44,21 @@ def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> s
 
 
 def _figures(accountant: str, mechanism: Mechanism, epochs: int) -> Iterator[float]:
-    """Upper bounds of epsilon after `epochs` epochs, quick ones first."""
+    """Upper bounds of epsilon after `epochs` epochs, those of all epochs first, which are computed
+    once for a trial. None is read from a plan.
+    """
     stopped = mechanism.first(epochs)
+    whole, done = release(mechanism), release(stopped)
     if accountant == "paper":
         yield paper_zcdp.epsilon(stopped, delta=stopped.delta)
     elif accountant == "sound":
-        yield accountants.epsilon_after(mechanism, epochs)
-        # A trial that the plan admitted as a whole is not stopped by another bound.
-        yield accountants.account(mechanism, exact=False).epsilon
-        yield accountants.account(stopped).epsilon
+        yield certify(whole, delta=mechanism.delta, effort="plan").epsilon
+        yield certify(whole, delta=mechanism.delta, effort="running").epsilon
+        yield certify(done, delta=mechanism.delta, effort="running").epsilon
+        yield certify(done, delta=mechanism.delta).epsilon
     else:
-        yield accountants.account(stopped, accountant=accountant).epsilon
+        yield accountants.certify_by(accountant, whole, delta=mechanism.delta).epsilon
+        yield accountants.certify_by(accountant, done, delta=mechanism.delta).epsilon
 
 
 def total_refusal(
@@ -186,8 +190,7 @@ class SpendGate:
                         f"epsilon {format_epsilon(found)} with earlier attempts exceeds"
                         f" budget.epsilon={budget.epsilon:g}"
                     )
-            elif trial.epsilon_budget is None or trial.epsilon_budget > budget.epsilon:
-                # Else the plan has admitted all its epochs.
+            else:
                 reason = epsilon_refusal(budget, priced.mechanism, entry.epochs - 1)
                 if reason is not None:
                     return reason

@@ -60,7 +60,7 @@ def test_a_target_is_met_by_them(tmp_path):
     wanted = config(noise_multiplier={"target_epsilon": 20.0}, accountant="basic")
     for _ in range(2):  # worked out, and found again
         found, mechanism = FigureCache(tmp_path / "cache").resolve(wanted, num_records=640)
-        summary = FigureCache(tmp_path / "cache").account(mechanism, accountant="basic")
+        summary = accountants.account(mechanism, accountant="basic")
         assert 0.99 * 20 <= summary.epsilon <= 20
         assert (summary.accountant, summary.tight) == ("basic", False)
     tighter, _ = accountants.resolve(

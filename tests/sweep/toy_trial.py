@@ -14,8 +14,8 @@ import time
 import torch
 from safetensors.torch import save_file
 
+from trainables import accountants
 from trainables.cards import card as cards
-from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.seeding import generator
 from trainables.system import checkpoint
@@ -60,7 +60,7 @@ def run(config, *, folder, comm, report, data_dir, cache_dir):
         epochs_done=epoch,
         stopped_early=epoch < config.training.epochs,
         metrics={"ser": state, "validation_ser": state, "threads": float(torch.get_num_threads())},
-        privacy=_privacy(config, epoch, cache_dir=cache_dir),
+        privacy=_privacy(config, epoch),
     )
 
 
@@ -77,13 +77,13 @@ def _save_model(config, folder, state):
     (folder / "model.json").write_text(json.dumps(about))
 
 
-def _privacy(config, epochs, *, cache_dir):
+def _privacy(config, epochs):
     """The card of the mechanism that the planner accounted for."""
     if not epochs:
         return None
-    figures, number = FigureCache(cache_dir), config.data.num_records or NUM_RECORDS
-    mechanism = figures.resolve(config, num_records=number)[1].first(epochs)
-    summary = figures.account(mechanism, accountant=config.privacy.accountant)
+    number = config.data.num_records or NUM_RECORDS
+    mechanism = accountants.resolve(config, num_records=number)[1].first(epochs)
+    summary = accountants.account(mechanism, accountant=config.privacy.accountant)
     return cards.make(mechanism, summary, trial_id=config.id, corpus=config.data.name)
 
 

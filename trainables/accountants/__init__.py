@@ -8,7 +8,8 @@ kinds give in `NO_GUARANTEE` the reason why their figure bounds no release; one 
 "figure" has `epsilon(mechanism, *, delta) -> float`. The functions below import the accounting
 library at their first use:
 
-- `certify(releases, delta=...)`: the epsilon of a release, or of all trials of a sweep.
+- `certify(releases, delta=...)`: the epsilon of a release, or of all trials of a sweep;
+  `certify_by(accountant, ...)` by the accountant of that name.
 - `account(mechanism, exact=...)`: every figure of one trial.
 - `epsilon_after(mechanism, epochs)`, `bounds_after`: the running total.
 - `Account`: releases as they come, and whether one more fits.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from trainables.accountants._calibration import resolve as resolve
     from trainables.accountants._choose import account as account
     from trainables.accountants._choose import bounds_after as bounds_after
+    from trainables.accountants._choose import certify_by as certify_by
     from trainables.accountants._choose import epsilon_after as epsilon_after
     from trainables.accountants._values import values_of as values_of
     from trainables.guarantee.account import Account as Account
@@ -52,6 +54,7 @@ _HOMES = {
     "release": "guarantee.releases",
     "account": "accountants._choose",
     "bounds_after": "accountants._choose",
+    "certify_by": "accountants._choose",
     "epsilon_after": "accountants._choose",
     "resolve": "accountants._calibration",
     "noise_for": "accountants._calibration",

@@ -26,12 +26,17 @@ _NEARLY_ALL = 0.999  # of it that 5 digits of noise leave
 
 
 def resolve(
-    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
+    config: TrialConfig,
+    *,
+    num_records: int,
+    undeclared: tuple[str, ...] = (),
+    certified: bool = True,
 ) -> tuple[TrialConfig, Mechanism]:
     """A config whose noise multiplier is a number, and its mechanism.
 
     A `target_epsilon` becomes the smallest noise multiplier whose epsilon, by `privacy.accountant`
-    or the tightest sound accountant, is at most the target; a number stays as it is.
+    or the tightest sound accountant, is at most the target; a number stays as it is. `certified`:
+    see `noise_for`.
 
     Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
     """
@@ -39,14 +44,27 @@ def resolve(
     if not isinstance(target, TargetEpsilon):
         return config, build(config, num_records=num_records, undeclared=undeclared)
     trial = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
-    z = noise_for(trial, target_epsilon=target.target_epsilon, accountant=config.privacy.accountant)
+    z = noise_for(
+        trial,
+        target_epsilon=target.target_epsilon,
+        accountant=config.privacy.accountant,
+        certified=certified,
+    )
     return with_noise(config, z), replace(trial, noise_multiplier=z)
 
 
 def noise_for(
-    mechanism: Mechanism, *, target_epsilon: float, accountant: str | None = None
+    mechanism: Mechanism,
+    *,
+    target_epsilon: float,
+    accountant: str | None = None,
+    certified: bool = True,
 ) -> float:
     """The smallest noise multiplier, rounded up; that of the given mechanism is ignored.
+
+    The search uses the fast forms. The answer is `certified` to meet the target at the effort
+    "exact", where `dp_accounting` decides, up to a second or two; a plan goes without, because the
+    fast forms are at or above.
 
     Raises: InvalidInput for a target below 1e-6, or that no noise reaches.
     """
@@ -71,7 +89,10 @@ def noise_for(
                     f" histogram alone costs {format_epsilon(alone)}, before the"
                     f" {unit.steps} steps"
                 )
-        return _calibrate(what, unit.delta, target_epsilon, accountant)
+        z = _calibrate(what, unit.delta, target_epsilon, accountant)
+        while certified and accountant is None and _costs_more(what, z, unit.delta, target_epsilon):
+            z = _next(z)
+        return z
     except CannotAnalyze as refusal:
         raise InvalidInput(
             f"no noise multiplier for target_epsilon={target_epsilon:g}: {refusal}"
@@ -82,6 +103,11 @@ def _figure(what: Training, *, delta: float, accountant: str | None) -> float:
     if accountant is None:
         return certify(what, delta=delta, effort="running").epsilon
     return certify_by(accountant, what, delta=delta).epsilon
+
+
+def _costs_more(unit: Training, z: float, delta: float, target_epsilon: float) -> bool:
+    """Whether the certified cost at noise multiplier `z` exceeds the target."""
+    return certify(unit.scale_noise(z), delta=delta).epsilon > target_epsilon
 
 
 def smallest_noise_multiplier(
@@ -126,7 +152,7 @@ def smallest_noise_multiplier(
         high = ends.get(root, math.exp(root))
     z = _round_up(high)
     while gap(z) > 0:  # the root is found from either side
-        z = _round_up(z * (1 + max(precision, 10.0**-_DIGITS)))
+        z = _next(z, precision)
     return z
 
 
@@ -205,6 +231,11 @@ def _by_name(unit: Training, delta: float, target_epsilon: float, accountant: st
             " target, or another privacy.accountant"
         )
     return z
+
+
+def _next(z: float, precision: float = 0.0) -> float:
+    """A larger number of 5 digits, beyond the relative `precision`."""
+    return _round_up(z * (1 + max(precision, 10.0**-_DIGITS)))
 
 
 def _round_up(z: float) -> float:

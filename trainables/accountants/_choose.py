@@ -9,6 +9,7 @@ from trainables import catalogue
 from trainables.accountants import paper_zcdp
 from trainables.accountants._values import warnings
 from trainables.errors import CannotAnalyze
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.guarantee.certify import Certificate, Effort, certify, profile
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.releases import (
@@ -42,6 +43,9 @@ def account(
         found = certify(what, delta=delta, effort=effort)
     else:
         found = certify_by(accountant, what, delta=delta)
+    replaced = _replace_one(mechanism, what, found, exact=exact)
+    # Of what was certified, which a plan has not been.
+    certified = {EPSILON: found, EPSILON_REPLACE_ONE: replaced} if exact else {}
     pairs: Sequence[tuple[float, float]] = ()  # further ones (epsilon, delta) that hold
     if exact and isinstance(what, Training) and found.accountant in _OWN:
         pairs = profile(
@@ -56,7 +60,7 @@ def account(
             paper_zcdp.epsilon(mechanism, delta=delta) if paper_zcdp.applies(mechanism) else None
         ),
         epsilon_rdp=certify(what, delta=delta, only="rdp", effort=effort).epsilon,
-        epsilon_replace_one=_replace_one(mechanism, what, found, exact=exact),
+        epsilon_replace_one=None if replaced is None else replaced.epsilon,
         noise_multiplier=mechanism.noise_multiplier,
         effective_noise_multiplier=tuple(
             mechanism.effective_noise_multiplier_at(epoch) for epoch in range(mechanism.epochs)
@@ -65,6 +69,11 @@ def account(
         **asdict(meaning(found.epsilon, delta=delta, profile=pairs)),
         unaccounted=found.unaccounted,
         warnings=warnings(mechanism),
+        own_bounds=tuple(
+            name
+            for name, each in certified.items()
+            if each is not None and math.isfinite(each.epsilon) and not each.by_library
+        ),
     )
 
 
@@ -123,7 +132,7 @@ def certify_by(
     least, own = certify(what, delta=delta), float(module.of_release(what, delta=delta))
     if own <= least.epsilon:
         return least
-    return replace(least, epsilon=own, accountant=accountant, tight=False)
+    return replace(least, epsilon=own, accountant=accountant, tight=False, by_library=False)
 
 
 def bounding(accountant: str) -> ModuleType:
@@ -145,9 +154,9 @@ def _replace_one(
     found: Certificate,
     *,
     exact: bool,
-) -> float | None:
-    """Epsilon when a record is replaced: the shuffled figure itself, or that of the sampling."""
+) -> Certificate | None:
+    """That of one record replaced: the shuffled one itself, or that of the sampling."""
     relation = found.neighboring_relation or mechanism.neighboring_relation
     if relation == "replace_one" or math.isinf(found.epsilon):
-        return found.epsilon
-    return certify(what, delta=found.delta, replace_one=True).epsilon if exact else None
+        return found
+    return certify(what, delta=found.delta, replace_one=True) if exact else None

@@ -8,15 +8,16 @@ results are neither: they cost the composition of their trials (`certify`).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trainables.accountants._calibration import smallest_noise_multiplier
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.guarantee import renyi
-from trainables.guarantee.certify import certify
+from trainables.guarantee.certify import certify, profile
 from trainables.guarantee.releases import BestOf, Number, Training, Unaccounted
+from trainables.privacy.claim import PROFILE_DELTAS, ClaimMeaning, meaning
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
@@ -32,6 +33,21 @@ def of_releases(configurations: Configurations, *, delta: float, number: Number)
     Raises: CannotAnalyze where relations or units are mixed.
     """
     return certify(release_of(configurations, number=number), delta=delta).epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionClaim:
+    """What the best trial of a selection costs alone, and what that allows an attacker."""
+
+    epsilon: float
+    meaning: ClaimMeaning
+
+
+def claim_of(chosen: BestOf, *, delta: float) -> SelectionClaim:
+    """The claim of a selection at `delta`."""
+    epsilon = certify(chosen, delta=delta).epsilon
+    pairs = profile(chosen, "rdp", delta=delta, epsilons=(), deltas=PROFILE_DELTAS)
+    return SelectionClaim(epsilon=epsilon, meaning=meaning(epsilon, delta=delta, profile=pairs))
 
 
 def release_of(configurations: Configurations, *, number: Number) -> BestOf:

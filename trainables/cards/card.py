@@ -122,6 +122,7 @@ class PrivacyCard(Document):
     max_tpr_01pct: float
     unaccounted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    own_bounds: tuple[str, ...] = ()
     guarantee: str
     unit: str
     covers: str = COVERS

@@ -5,6 +5,7 @@ from typing import Any
 
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import around
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 
@@ -39,7 +40,8 @@ def sections(card: PrivacyCard) -> list[tuple[str, list[str]]]:
 
 def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     """Figures with what they mean; every epsilon is rounded up."""
-    how = f"{card.accountant}{'' if card.tight else ', an upper bound'}"
+    how = f"{card.accountant}{'' if card.tight else ', an upper bound'}{_whose(card, EPSILON)}"
+    replaced = f"one record replaced{_whose(card, EPSILON_REPLACE_ONE)}"
     units = f"{card.unit}s"
     attacker = f"an attacker who tests whether one {card.unit} was trained on"
     found = [
@@ -53,7 +55,7 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
         ("largest TPR at 0.1 % FPR", percent(card.max_tpr_01pct), attacker),
         ("largest TPR at 1 % FPR", percent(card.max_tpr_1pct), attacker),
         ("epsilon_rdp", format_epsilon(card.epsilon_rdp), "Rényi accounting, an upper bound"),
-        ("epsilon_replace_one", format_epsilon(card.epsilon_replace_one), "one record replaced"),
+        ("epsilon_replace_one", format_epsilon(card.epsilon_replace_one), replaced),
         (
             "epsilon_paper",
             format_epsilon(card.epsilon_paper),
@@ -78,6 +80,10 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
         ("steps", _figure(card.steps), f"{card.sampling} sampling".strip()),
     ]
     return found
+
+
+def _whose(card: PrivacyCard, figure: str) -> str:
+    return ", by our own upper bound" if figure in card.own_bounds else ""
 
 
 def _sweep(card: PrivacyCard) -> list[str]:

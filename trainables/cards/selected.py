@@ -9,6 +9,7 @@ from typing import Any
 
 from trainables.cards.card import PrivacyCard, Selection
 from trainables.cards.sentences import neighbours
+from trainables.figures import EPSILON
 from trainables.privacy.claim import ClaimMeaning
 from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -31,6 +32,7 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
             "tight": False,
             "epsilon_rdp": epsilon,
             "epsilon_replace_one": None,
+            "own_bounds": (EPSILON,),
             "epsilon_one_trial": card.epsilon,
             **{each.name: price[each.name] for each in fields(ClaimMeaning)},
             "guarantee": _guarantee(card, selection, epsilon),

@@ -5,19 +5,22 @@ nothing else. Each bound holds by itself, so their minimum does: steps on all re
 Gaussian mechanism, which is exact (`gaussian`); of sampled steps the privacy loss distribution is
 exact up to a grid that errs upwards (`pld`); Rényi divergences add up for all of them (`renyi`),
 those of random allocation (`allocation`) and of a selection among them.
+
+With the effort "exact" both exact figures are those of `dp_accounting` (`library`) where it has
+them; with less effort our own forms give them, which are faster and at or above.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
 
 from trainables.errors import CannotAnalyze, InvalidInput
-from trainables.guarantee import pld, renyi
-from trainables.guarantee.gaussian import is_exact, known_coins, one_gaussian
+from trainables.guarantee import library, pld, renyi
+from trainables.guarantee.gaussian import is_exact, known_coins, mu_of, one_gaussian
 from trainables.guarantee.mechanism import NeighboringRelation
 from trainables.guarantee.pld import twice
 from trainables.guarantee.releases import (
@@ -58,7 +61,8 @@ class Certificate:
 
     `epsilon` is `math.inf`, with the reasons in `unaccounted`, where no finite one holds;
     `accountant` names the bound that gives it, `tight` says whether it is the smallest epsilon (up
-    to the grid). `neighboring_relation` is None for no release at all.
+    to the grid), `by_library` whether `dp_accounting` gives it. `neighboring_relation` is None for
+    no release at all.
     """
 
     epsilon: float
@@ -68,6 +72,11 @@ class Certificate:
     neighboring_relation: NeighboringRelation | None
     num_releases: int
     unaccounted: tuple[str, ...] = ()
+    by_library: bool = False
+
+
+# An upper bound of epsilon, its name, and whether `dp_accounting` gives it.
+Bound = tuple[float, str, bool]
 
 
 def certify(
@@ -103,9 +112,11 @@ def certify(
     reasons = tuple(dict.fromkeys(reason for each in given for reason in each.reasons))
     if "group" in units and len(units) > 1:
         reasons = (*reasons, MIXED_UNITS)
-    value, name, tight = math.inf, "gaussian" if relation == "replace_one" else "pld", True
+    least: Bound = (math.inf, "gaussian" if relation == "replace_one" else "pld", False)
+    tight = True
     if not reasons:
-        value, name, tight = _least(given, delta, effort, only, relation == "replace_one")
+        least, tight = _least(given, delta, effort, only, relation == "replace_one")
+    value, name, by_library = least
     return Certificate(
         epsilon=value,
         delta=delta,
@@ -114,13 +125,14 @@ def certify(
         neighboring_relation=relation,
         num_releases=len(given),
         unaccounted=reasons,
+        by_library=by_library,
     )
 
 
 def _least(
     given: tuple[Release, ...], delta: float, effort: Effort, only: str | None, replace_one: bool
-) -> tuple[float, str, bool]:
-    """(epsilon, its bound, whether it is exact): the least bound at this effort and below."""
+) -> tuple[Bound, bool]:
+    """The least bound at this effort and below, and whether it is exact."""
     trainings = [each for each in given if isinstance(each, Training)]
     near = [_within_reach(each) for each in trainings]
     exactly, steps = (
@@ -129,12 +141,24 @@ def _least(
     )
     best_of = tuple(each for each in given if isinstance(each, BestOf))
     if not best_of and is_exact(exactly) and only in (None, "gaussian"):
-        return known_coins(exactly, delta=delta), "gaussian", True
+        return _gaussian(exactly, delta, effort), True
     efforts = _CHEAPER[effort] if only is None else (effort,)
     steps = one_gaussian(steps)
     found = [_bounds(steps, best_of, delta, each, only, replace_one) for each in efforts]
-    value, name = min(figure for each in found for figure in each)
-    return value, name, name == "pld" and effort in ("running", "exact") and near == trainings
+    bounds = [bound for each in found for bound in each]
+    if ("pld", True) in [bound[1:] for bound in bounds]:  # the library has the last word
+        bounds = [bound for bound in bounds if bound[1:] != ("pld", False)]
+    least = min(bounds)
+    is_tight = least[1] == "pld" and effort in ("running", "exact") and near == trainings
+    return least, is_tight
+
+
+def _gaussian(steps: tuple[Step, ...], delta: float, effort: Effort) -> Bound:
+    """The exact figure of steps on all records."""
+    known = library.gaussian_epsilon(mu_of(steps), delta) if effort == "exact" else None
+    if known is not None:
+        return known, "gaussian", True
+    return known_coins(steps, delta=delta), "gaussian", False
 
 
 @lru_cache(maxsize=16_384)
@@ -145,26 +169,38 @@ def _bounds(
     effort: Effort,
     only: str | None,
     replace_one: bool,
-) -> tuple[tuple[float, str], ...]:
+) -> tuple[Bound, ...]:
     """What each bound gives that there is."""
     if not steps and not best_of:
-        return ((0.0, only or "gaussian"),)
-    found = []
+        return ((0.0, only or "gaussian", True),)
+    found: list[Bound] = []
     if only in (None, "gaussian") and not best_of:
         known = twice(steps) if replace_one else steps
-        found.append((known_coins(known, delta=delta), "gaussian"))
+        found.append((known_coins(known, delta=delta), "gaussian", False))
     if only in (None, "rdp"):
-        found.append((_renyi(steps, best_of, delta, effort, replace_one), "rdp"))
+        of_library = not best_of and not any(isinstance(step, Allocated) for step in steps)
+        found.append((_renyi(steps, best_of, delta, effort, replace_one), "rdp", of_library))
     if only in (None, "pld"):
         refusal = "pld: expected no selection (rdp bounds it)" if best_of else ""
         refusal = refusal or pld.why_not(steps, delta=delta, replace_one=replace_one)
         if only and refusal:
             raise CannotAnalyze(refusal)
         if not refusal and (only or _is_affordable(steps, effort)):
-            points = points_for(steps, effort)
-            figure = pld.epsilon_of(steps, delta=delta, points=points, replace_one=replace_one)
-            found.append((figure, "pld"))
+            found.append(_pld(steps, delta, effort, replace_one))
     return tuple(found)
+
+
+def _pld(steps: tuple[Step, ...], delta: float, effort: Effort, replace_one: bool) -> Bound:
+    """The figure of the least of the grids, where delta is tiny not always the finest one."""
+    own = partial(pld.epsilon_of, steps, delta=delta, replace_one=replace_one)
+    if effort != "exact":
+        return own(points=points_for(steps, effort)), "pld", False
+    efforts = [each for each in _CHEAPER[effort] if _is_affordable(steps, each)]
+    sizes = {points_for(steps, each) for each in (*efforts, effort)}
+    least, points = min((own(points=each), each) for each in sizes)
+    grid = pld.interval(steps, delta=delta, points=points)
+    known = library.epsilon_of(steps, delta=delta, grid=grid, replace_one=replace_one)
+    return (least, "pld", False) if known is None else (known, "pld", True)
 
 
 def _renyi(
@@ -255,5 +291,8 @@ def profile(
         return [(renyi.to_epsilon(divergences, delta=each), each) for each in deltas]
     steps = one_gaussian(_within_reach(what).everything)
     if accountant == "pld":
-        return pld.profile(steps, delta=delta, points=points_for(steps), epsilons=epsilons)
+        grid = pld.interval(steps, delta=delta, points=points_for(steps))
+        return library.profile(steps, grid=grid, epsilons=epsilons)
+    if is_exact(steps):
+        return [(_gaussian(steps, each, "exact")[0], each) for each in deltas]
     return [(known_coins(steps, delta=each), each) for each in deltas]

@@ -14,6 +14,7 @@ from trainables.guarantee.releases import Gaussian, Sampled, Step
 # Above it the difference of two exponents of size epsilon ~ mu^2 / 2 loses its last
 # digits, and the bound below is exact to a part in 10^7.
 _LARGE_MU = 1e4
+_TOLERANCE = 1e-12  # of the search for an epsilon
 
 
 @lru_cache(maxsize=65_536)
@@ -37,7 +38,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         share = -math.expm1(min(epsilon + lower - upper, -5e-324))
         return upper + math.log(share) - math.log(delta)
 
-    return float(brentq(excess, 0.0, most, xtol=1e-12))
+    if excess(0.0) <= 0:  # next to delta(0), where rounding decides
+        return 0.0
+    root = float(brentq(excess, 0.0, most, xtol=_TOLERANCE))
+    return min(most, root * (1 + 5 * _TOLERANCE) + _TOLERANCE)  # rounded up, as a bound is
 
 
 def mu_of(steps: Sequence[Step]) -> float:

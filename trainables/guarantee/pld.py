@@ -1,26 +1,32 @@
 """Privacy loss distributions of Gaussian steps, Poisson-sampled or on all records (Koskela et al.
-2020; Doroshenko et al. 2022), by `dp_accounting`: the exact figure, on a grid that always errs
-upwards. How fine the grid is costs tightness alone.
+2020; Doroshenko et al. 2022), on a grid that always errs upwards. How fine the grid is costs
+tightness alone.
+
+These are the fast forms that plan and search; they stay at or above the figures of `dp_accounting`
+on the same grid, which are the last word (`library`).
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+from numpy.typing import NDArray
 from scipy import fft, signal
 
 from trainables.guarantee.gaussian import is_exact, known_coins
 from trainables.guarantee.releases import Allocated, Sampled, Step, quieter
+
+Floats = NDArray[np.float64]
 
 FINE, MEDIUM, QUICK, COARSE = 200_000, 60_000, 20_000, 4_000  # points up to epsilon, about
 _FINEST = 1e-8
 _STEP_SHARE = 6  # a single step is divided into this many times fewer points, at most
 _MOST_STEP_POINTS = 50_000  # up to the largest loss of one step, where steps are many
 _ROUNDING = 1e-15  # of delta for each step: twice the mass that a Fourier transform of 10^6 loses
+_OWN_ROUNDING = 1.5  # times that here: the sums of the library differ by less than the half
 _TAILS = 1e-15  # of the mass of a composition, which count as an infinite loss
 DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
 
@@ -39,6 +45,22 @@ def why_not(steps: tuple[Step, ...], *, delta: float, replace_one: bool) -> str:
     return ""
 
 
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """The privacy losses of one direction (a record removed, added or replaced): `masses`
+    float64[n] at the losses (`lowest` + i) * `grid`, and the mass `infinite` of an infinite loss.
+    """
+
+    grid: float
+    lowest: int
+    masses: Floats
+    infinite: float
+
+
+# Of both directions, or of one where they are alike.
+Distribution = tuple[Losses, ...]
+
+
 def epsilon_of(
     steps: tuple[Step, ...], *, delta: float, points: int, replace_one: bool = False
 ) -> float:
@@ -48,106 +70,108 @@ def epsilon_of(
     `replace_one`: a replaced record moves the sum of a sampled step twice. What is on all records
     states its sigma for the relation that is asked for.
     """
-    grid, left = interval(steps, delta=delta, points=points), delta - rounding(steps)
+    grid = interval(steps, delta=delta, points=points)
+    left = delta - _OWN_ROUNDING * rounding(steps)
     if left <= 0:
         return math.inf
     return epsilon_at(distribution(steps, grid, replace_one), delta=left)
 
 
-def profile(
-    steps: tuple[Step, ...], *, delta: float, points: int, epsilons: tuple[float, ...]
-) -> list[tuple[float, float]]:
-    """Pairs (epsilon, delta) that hold of steps of which `epsilon_of` has a figure at `delta`: no
-    more is composed than for that figure.
-    """
-    whole = distribution(steps, interval(steps, delta=delta, points=points), False)
-    lost = rounding(steps)
-    # One after another: of several the library walks a loop.
-    return [(at, min(1.0, float(whole.get_delta_for_epsilon(at)) + lost)) for at in epsilons]
-
-
-def epsilon_at(whole: Any, *, delta: float) -> float:
-    """Epsilon of a privacy loss distribution, as the library's, which adds up in a loop and finds
-    none above 709, the logarithm of the largest number.
+def epsilon_at(whole: Distribution, *, delta: float) -> float:
+    """The least epsilon >= 0 at which a distribution has at most `delta`.
 
     Of losses l_j and masses p_j, delta(epsilon) = p_infinite + sum over l_j > epsilon of
     (1 - e^(epsilon - l_j)) p_j (Koskela et al. 2020).
     """
     worst = 0.0
-    for pmf in {whole._pmf_remove, whole._pmf_add}:
-        dense = pmf.to_dense_pmf()
-        gap, masses = dense._discretization, dense._probs[::-1]
-        if dense._infinity_mass > delta:
+    for losses in whole:
+        if losses.infinite > delta:
             return math.inf
+        masses = losses.masses[::-1]
         # From each loss upwards: of the masses, and of those times e^(this loss - their own).
-        above = dense._infinity_mass + np.cumsum(masses)
-        scaled = signal.lfilter([1.0], [1.0, -math.exp(-gap)], masses)
+        above = losses.infinite + np.cumsum(masses)
+        scaled = signal.lfilter([1.0], [1.0, -math.exp(-losses.grid)], masses)
         at = np.count_nonzero(above - scaled <= delta) - 1  # the least loss from epsilon upwards
         if above[at] > delta:
-            loss = (dense._lower_loss + dense.size - 1 - at) * gap
+            loss = (losses.lowest + len(masses) - 1 - at) * losses.grid
             ratio = (above[at] - delta) / scaled[at]
             worst = max(worst, float(loss + math.log(ratio)))
     return worst
 
 
 def rounding(steps: tuple[Step, ...]) -> float:
-    """What the sums of the library may lose of delta."""
+    """What the sums of a composition may lose of delta."""
     return _ROUNDING * sum(step.count for step in steps)
 
 
 @lru_cache(maxsize=32)
-def distribution(steps: tuple[Step, ...], grid: float, replace_one: bool) -> Any:
+def distribution(steps: tuple[Step, ...], grid: float, replace_one: bool) -> Distribution:
     """The privacy loss distribution of all steps, built up one kind after another, so that a
     running total costs one composition an epoch.
     """
     last, before = steps[-1], steps[:-1]
     one = _step(last.sigma, last.rate, grid, replace_one and isinstance(last, Sampled))
     if last.count > 1:
-        one = _self_composed(one, last.count)
-    return distribution(before, grid, replace_one).compose(one) if before else one
+        one = tuple(_self_composed(losses, last.count) for losses in one)
+    if not before:
+        return one
+    so_far = distribution(before, grid, replace_one)
+    ways = range(max(len(so_far), len(one)))
+    return tuple(_composed(so_far[way % len(so_far)], one[way % len(one)]) for way in ways)
 
 
-def _self_composed(step: Any, count: int) -> Any:
-    """`count` times the same step, as the library has it, whose 40 scans for the ends cost most."""
-    found = []
-    for pmf in dict.fromkeys((step._pmf_remove, step._pmf_add)):
-        dense = pmf.to_dense_pmf()
-        masses, size, ends = dense._probs, dense.size, []
-        for sign in (-1, 1):  # Chernoff's bounds on both ends, at the library's orders
-            tilt, tilted, least = np.exp(sign / size * np.arange(size)), masses, math.inf
-            for order in range(1, 21):
-                tilted = tilted * tilt
-                log = count * math.log(tilted.sum()) - math.log(_TAILS / 2)
-                least = min(least, log * size / order)
-            ends.append(sign * least)
-        low, high = max(0, math.floor(ends[0])), min(count * (size - 1), math.ceil(ends[1]))
-        length = fft.next_fast_len(max(size, high - low + 1))
-        sums = np.roll(fft.irfft(fft.rfft(masses, length) ** count, length), -low)
-        infinite = _TAILS - math.expm1(count * math.log1p(-dense._infinity_mass))
-        start, sums = count * dense._lower_loss + low, sums[: high - low + 1]
-        found.append(pld_pmf.DensePLDPmf(dense._discretization, start, sums, infinite, True))
-    return PrivacyLossDistribution(*found)
+def _composed(first: Losses, second: Losses) -> Losses:
+    """The sum of both losses, without tails: the upper one counts as infinite, the lower one as the
+    lowest loss that is left.
+    """
+    masses = signal.fftconvolve(first.masses, second.masses)
+    low = int(np.argmax(np.cumsum(masses) > _TAILS / 2))
+    high = len(masses) - int(np.argmax(np.cumsum(masses[::-1]) > _TAILS / 2))
+    kept = masses[low:high].copy()
+    kept[0] += masses[:low].sum()
+    infinite = first.infinite + second.infinite - first.infinite * second.infinite
+    infinite += float(masses[high:].sum())
+    return Losses(first.grid, first.lowest + second.lowest + low, kept, infinite)
+
+
+def _self_composed(one: Losses, count: int) -> Losses:
+    """The sum of `count` such losses, between Chernoff's bounds on both ends."""
+    masses, size, ends = one.masses, len(one.masses), []
+    for sign in (-1, 1):
+        tilt, tilted, least = np.exp(sign / size * np.arange(size)), masses, math.inf
+        for order in range(1, 21):
+            tilted = tilted * tilt
+            log = count * math.log(tilted.sum()) - math.log(_TAILS / 2)
+            least = min(least, log * size / order)
+        ends.append(sign * least)
+    low, high = max(0, math.floor(ends[0])), min(count * (size - 1), math.ceil(ends[1]))
+    length = fft.next_fast_len(max(size, high - low + 1))
+    sums = np.roll(fft.irfft(fft.rfft(masses, length) ** count, length), -low)
+    infinite = _TAILS - math.expm1(count * math.log1p(-one.infinite))
+    return Losses(one.grid, count * one.lowest + low, sums[: high - low + 1], infinite)
 
 
 @lru_cache(maxsize=32)
-def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
-    """One step, as the library's `from_gaussian_mechanism` makes it, which asks point by point."""
+def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Distribution:
+    """One step, by "connect the dots" (Doroshenko et al. 2022, Algorithm 1): the distribution on
+    the grid whose delta is the mechanism's at each point of it, and above between them.
+    """
     found = []
     ways = (AdjacencyType.REMOVE, AdjacencyType.ADD)[: 1 + (rate < 1)]
     for way in (AdjacencyType.REPLACE,) if replace_one else ways:
         loss = GaussianPrivacyLoss(sigma, sampling_prob=rate, adjacency_type=way)
         ends = loss.connect_dots_bounds()
         least, most = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
-        points = np.arange(least, most + 1) * grid
-        found.append(
-            pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-                grid, least, most, _deltas(loss, points)
-            )
-        )
-    return PrivacyLossDistribution(*found)
+        deltas = _deltas(loss, np.arange(least, most + 1) * grid)
+        deltas = np.maximum.accumulate(deltas[::-1])[::-1]  # they fall, but for rounding errors
+        falls = np.append(np.diff(deltas), 0.0) / math.expm1(grid)
+        masses = falls - math.exp(grid) * np.append(0.0, falls[:-1])
+        masses[0] += 1 - deltas[0]
+        found.append(Losses(grid, least, np.maximum(masses, 0.0), float(deltas[-1])))
+    return tuple(found)
 
 
-def _deltas(loss: GaussianPrivacyLoss, epsilons: Any) -> Any:
+def _deltas(loss: GaussianPrivacyLoss, epsilons: Floats) -> Floats:
     """`loss.get_delta_for_epsilon` of all points at once: x is where the loss is epsilon."""
     rate, variance = loss.sampling_prob, loss.standard_deviation**2
     with np.errstate(divide="ignore"):  # the logarithm of 0
@@ -161,7 +185,8 @@ def _deltas(loss: GaussianPrivacyLoss, epsilons: Any) -> Any:
             near = np.minimum(sign * epsilons, 500.0)  # within the range of exp
             log = np.log1p(np.maximum(np.expm1(near) / rate, -1))
             x = -sign * (0.5 + variance * (log + sign * epsilons - near))
-    return np.clip(loss.mu_upper_cdf(x) - np.exp(epsilons + loss.mu_lower_log_cdf(x)), 0, 1)
+    deltas: Floats = loss.mu_upper_cdf(x) - np.exp(epsilons + loss.mu_lower_log_cdf(x))
+    return np.clip(deltas, 0, 1)
 
 
 def twice(steps: tuple[Step, ...], *, kinds: Any = (Sampled, Allocated)) -> tuple[Step, ...]:

@@ -37,7 +37,8 @@ class PrivacySummary:
 
     `epsilon` holds for the code that ran under `neighboring_relation`, or is `math.inf` with the
     reasons in `unaccounted`. `accountant` names its source; `tight` is True for that accountant's
-    exact figure and False for an upper bound, used where the exact one is expensive.
+    exact figure and False for an upper bound, used where the exact one is expensive. `own_bounds`
+    names the figures that our own upper bound gives, because `dp_accounting` has none.
     `epsilon_paper` is the figure of Dupuy et al. 2021 (no guarantee; None outside eDP-SGD).
     `epsilon_replace_one` bounds the loss when a record is replaced; None where it was not computed.
     `effective_noise_multiplier` has one value an epoch. `warnings` are sentences to show loudly.
@@ -61,6 +62,7 @@ class PrivacySummary:
     max_tpr_01pct: float
     unaccounted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    own_bounds: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: infinity is the string "inf", tuples are lists."""

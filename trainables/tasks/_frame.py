@@ -13,12 +13,12 @@ import torch
 from torch import nn
 
 from trainables import engines
+from trainables.accountants import account
 from trainables.cards import card as cards
 from trainables.cards.card import ClippingCheck, StepAudit
 from trainables.config import TrialConfig
 from trainables.engines._check import TOLERANCE
 from trainables.errors import InvalidInput
-from trainables.figure_cache import FigureCache
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import SecretKey, is_cipher, new_key, public_key
 from trainables.guarantee.population import Ids
@@ -120,13 +120,9 @@ class Clock:
         phase.enter(then)
 
 
-def spent_privacy(
-    config: TrialConfig, mechanism: Mechanism, trained: Trained, *, cache_dir: Path
-) -> PrivacySummary:
-    """The spent figures of the trained epochs."""
-    return FigureCache(cache_dir).account(
-        mechanism.first(trained.epochs_done), accountant=config.privacy.accountant
-    )
+def spent_privacy(config: TrialConfig, mechanism: Mechanism, trained: Trained) -> PrivacySummary:
+    """The spent figures of the trained epochs, certified here: no cache is read."""
+    return account(mechanism.first(trained.epochs_done), accountant=config.privacy.accountant)
 
 
 def result(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainables import catalogue, figures
+from trainables.accountants import resolve
 from trainables.config import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch, batch_of_texts
 from trainables.data.corpus import Corpus, open_corpus
@@ -18,7 +19,6 @@ from trainables.data.split import Split, make_split
 from trainables.encoders.about import require_unlearnt
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.figure_cache import FigureCache
 from trainables.figures import VALIDATION
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import SecretKey
@@ -139,7 +139,7 @@ def assemble(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_d
     # An independent coin for each record and trial, or the fixed split, by the split mode.
     coins = stream_seed(config.training.seed, config.id)
     split = make_split(config.data, corpus=corpus, mask_seed=coins)
-    config, mechanism = FigureCache(cache_dir).resolve(
+    config, mechanism = resolve(
         config, num_records=num_training_records(config.data, corpus), undeclared=corpus.undeclared
     )
     entry = catalogue.entry("models", config.model.name)

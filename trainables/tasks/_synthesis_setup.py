@@ -9,12 +9,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from trainables import catalogue, formats
+from trainables.accountants import resolve
 from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
 from trainables.engines import Engine
-from trainables.figure_cache import FigureCache
 from trainables.generation._material import Material, StageTexts
 from trainables.guarantee.mechanism import Mechanism
 from trainables.models._causal_lm import LmModule
@@ -118,9 +118,7 @@ def prepare(
     split = split_pairs(corpus, config.data, synthesis, mask_seed=stream_seed(seed, config.id))
     require_data(synthesis, corpus, split)
     number, undeclared = num_private_records(corpus, config.data, synthesis)
-    config, mechanism = FigureCache(cache_dir).resolve(
-        config, num_records=number, undeclared=undeclared
-    )
+    config, mechanism = resolve(config, num_records=number, undeclared=undeclared)
     with first_rank_first(comm):
         records = materials(config, corpus, split, method, cache_dir=cache_dir)
     private, public, held_out = (records[name] for name in ("private", "public", "validation"))

@@ -51,7 +51,7 @@ def run(
         seed=config.training.seed,
     )
     clock.end("evaluate", without=leakage.seconds + leakage.shadow_seconds)
-    summary = spent_privacy(setup.config, setup.mechanism, trained, cache_dir=cache_dir)
+    summary = spent_privacy(setup.config, setup.mechanism, trained)
     if comm.rank == 0:
         save_model(setup, folder / "model")
         evidence.write_counts(folder, setup.split.test, counts)

@@ -49,7 +49,7 @@ def run(
     drawn, notes = _draw(setup, trained)
     clock.end("generate", then=phase.EVALUATING)
     figures = measure(setup, drawn, cache_dir=cache_dir) if drawn is not None else {}
-    summary = spent_privacy(config, setup.mechanism, trained, cache_dir=cache_dir)
+    summary = spent_privacy(config, setup.mechanism, trained)
     if comm.rank == 0:
         save(setup, folder, drawn, epochs_done=trained.epochs_done)
     clock.end("evaluate")

@@ -18,7 +18,6 @@ from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
 from trainables.cards import card as cards
-from trainables.figure_cache import FigureCache
 from trainables.privacy.from_config import build
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -36,13 +35,12 @@ class Stage:
         self.trials = plan.trials
         _, self.first, self.second = (trial.id for trial in plan.trials)
         self.place = self.folder.trial_folder(self.first)
-        self.figures = FigureCache(self._settings.cache_dir)
         self.crash()
 
     def crash(self, **named):
         priced = price(self.folder.plan().trials, Accounting(self._settings))
         self.gate = open_gate(self.folder, priced, ledger=self.ledger)
-        self.driver = Driver(self.gate, self.folder, figures=self.figures, **named)
+        self.driver = Driver(self.gate, self.folder, **named)
 
     def begin(self, trial=None, *, attempt=1):
         trial = trial or self.first

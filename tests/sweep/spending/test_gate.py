@@ -233,16 +233,17 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial():
 
 
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
-    """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
+    """Its budget is asked at each epoch, whatever a plan says that its epochs cost."""
     what = mechanism()
     two, three = (cost(1, epochs=n) for n in (2, 3))
     limit = Budget(epsilon=(two + three) / 2)
-    for planned in (None, three):  # without a budget, and under a larger one
+    # Without a budget, under a larger one, and by a figure that is too low.
+    for planned in (None, three, limit.epsilon):
         opened = gate(trial("a", mechanism=what, epsilon_budget=planned), budget=limit)
         *permitted, refused = train(opened, "a", 0, 1, 2)
         assert permitted == [None] * 2
         assert "budget.epsilon" in str(refused)
-    admitted = gate(trial("a", mechanism=what, epsilon_budget=limit.epsilon), budget=limit)
+    admitted = gate(trial("a", mechanism=what), budget=Budget(epsilon=three))
     assert train(admitted, "a", 0, 1, 2, 3) == [None] * 4
 
 
