@@ -263,7 +263,7 @@ def test_scores_that_are_not_finite_are_errors_and_end_no_trial(here, place, sco
     write(here, made.replace(old, new))
     result, reports = run(place, here / "trial", own("dp_sgd"))
     assert len(reports) == 3
-    assert 0.5 <= result.metrics["ser"] < float("inf")
+    assert 0.3 <= result.metrics["ser"] < float("inf")
     assert not [name for name in result.metrics if name.startswith("mia_")]
     assert any("not finite" in note for note in result.notes)
     assert not (here / "trial" / "signals.npz").exists()
