@@ -172,8 +172,8 @@ def test_a_layer_through_which_records_meet_is_refused_by_name(layer):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-@pytest.mark.parametrize("name", ["first", "last"])
-def test_a_buffer_that_training_changes_stops_the_trial(replaced, name):
+@pytest.mark.parametrize("name", ["first", "last", "frozen"])
+def test_a_tensor_that_no_step_trains_and_a_pass_changes_stops_the_trial(replaced, name):
     """A new tensor under the old name carries as much as an old one that is written."""
 
     class Counting(PlainGradients):
@@ -181,17 +181,19 @@ def test_a_buffer_that_training_changes_stops_the_trial(replaced, name):
             super().__init__(WIDTHS)
             self.register_buffer("first", torch.zeros(1))
             self.register_buffer("last", torch.zeros(1))
+            self.frozen = nn.Parameter(torch.zeros(1), requires_grad=False)
 
         def losses(self, batch):
             mean = getattr(self, name)
             if replaced:
-                setattr(self, name, mean * 0.9 + batch.mean())
+                new = mean * 0.9 + batch.mean()
+                setattr(self, name, nn.Parameter(new, False) if name == "frozen" else new)
             else:
                 mean += batch.mean()
             return super().losses(batch)
 
     engine = engine_on(mechanism(), gradients(4), [[0, 1]], model=Counting())
-    with refused(f"buffer {name}", TrialFailed):
+    with refused(f"got {name} changed", TrialFailed):
         engine.step(0, 0)
 
 

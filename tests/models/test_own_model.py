@@ -223,7 +223,7 @@ def test_a_trial_of_own_code(here, place, engine, tied):
         saved.load(folder, factory="other:build")
     found = saved.load(folder, factory="my_tagger:build")
     assert found.read([saved.unlabelled(["call", "ann"])]).intents.shape == (1,)
-    (here / "my_tagger.py").write_text(EXAMPLE + "\n# later\n")
+    (here / "my_tagger.py").write_text((here / "my_tagger.py").read_text() + "\n# later\n")
     with pytest.warns(UserWarning, match="has another source than the one"):
         saved.load(folder, factory="my_tagger:build")
     assert json.loads((folder / "model" / "model.json").read_text())["model"]["options"] == options

@@ -59,7 +59,7 @@ class PrivateEngine(Engine):
             keep_draws_secret()
         self._watched: Callable[..., AbstractContextManager[None]]
         self._watched = getattr(model, "watched", lambda **_: nullcontext())
-        self._remember_buffers()
+        self._remember_fixed()
         # 1 for all before the first step of a data-dependent source.
         self.group_scale: Tensor
         self._set_scale(torch.ones(len(self.layout.names), dtype=torch.float64))
@@ -81,7 +81,7 @@ class PrivateEngine(Engine):
             alone = self._check_clipping(draw, epoch, step) if self._compares else {}
             losses, norms = self._add_clipped(draw)
             self._refuse_moved(norms, alone, epoch, step)
-        self._refuse_changed_buffers()
+        self._refuse_changed()
         self._add_noise(epoch, index)
         bound = self.mechanism.max_grad_norm
         return StepStats.of(losses, norms, records=len(draw.records), bound=bound)
@@ -106,7 +106,7 @@ class PrivateEngine(Engine):
         super().load_state_dict(state)
         self._set_scale(state["group_scale"])
         self._scale_is_known = bool(state["group_scale_is_known"])
-        self._remember_buffers()
+        self._remember_fixed()
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """As `Engine.run_epoch`, with the largest difference of the clipped sums that any process
@@ -340,17 +340,23 @@ class PrivateEngine(Engine):
         norms = self._flat.group_norms() / divisor
         return scaling.from_norms(norms, unit=unit, cap=self.mechanism.cap)
 
-    def _remember_buffers(self) -> None:
-        self._buffers = [(name, b, b._version) for name, b in self.model.named_buffers()]
+    def _remember_fixed(self) -> None:
+        """Buffers, and parameters that no step trains, with the number of writes into each."""
+        trained = set(self.layout.names)
+        self._fixed = [
+            (name, tensor, tensor._version)
+            for name, tensor in (*self.model.named_buffers(), *self.model.named_parameters())
+            if name not in trained
+        ]
 
-    def _refuse_changed_buffers(self) -> None:
-        """A buffer that a training pass writes would carry private statistics past the noise."""
-        now = dict(self.model.named_buffers())
-        for name, buffer, version in self._buffers:
-            if now.get(name) is not buffer or buffer._version != version:
+    def _refuse_changed(self) -> None:
+        """What a training pass writes into them would carry private statistics past the noise."""
+        now = dict((*self.model.named_buffers(), *self.model.named_parameters()))
+        for name, tensor, version in self._fixed:
+            if now.get(name) is not tensor or tensor._version != version:
                 raise TrialFailed(
-                    f"expected buffers that training leaves alone, got buffer {name} changed: it"
-                    " would carry statistics of the records past the noise"
+                    "expected buffers and frozen parameters that training leaves alone, got"
+                    f" {name} changed: it would carry statistics of the records past the noise"
                 )
 
 

@@ -55,25 +55,26 @@ class Config(ModelConfig):
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
-    """Import the code, before any trial starts.
+    """Look for the code, before any trial starts.
 
-    Raises: InvalidInput where it cannot be imported or is not what was planned.
+    Raises: InvalidInput where it cannot be found or is not what was planned.
     """
     factories.require_source(config.factory, config.source)
-    factories.load(config.factory)
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> OwnModel:
-    """The user's module, tried on made numbers; what it draws is drawn from `seed`.
+    """The user's module as graphs, tried on made numbers; what it draws is drawn from `seed`.
+    Its code runs in a process of its own.
 
     Raises: InvalidInput where the factory fails, or the module does not keep to what is required of
-        it (shapes, records apart, gradients that `torch.func` can form).
+        it (shapes, records apart, no state, gradients that `torch.func` can form).
     """
     from trainables.models._own.checks import require_sound
-    from trainables.models._own.network import OwnModel, build_module
+    from trainables.models._own.network import OwnModel
+    from trainables.models._own.process import described
 
     factories.require_source(config.factory, config.source)
-    module = build_module(config, schema, seed=seed)
-    model = OwnModel(module, config, schema, seed=seed)
-    require_sound(model)
+    found = described(config, schema, seed=seed)
+    model = OwnModel(found, config, schema, seed=seed)
+    require_sound(model, found.numbers)
     return model

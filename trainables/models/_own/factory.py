@@ -69,6 +69,11 @@ def load(factory: str) -> Callable[..., Any]:
     return call
 
 
+def refusal(factory: str, wanted: str, got: str) -> InvalidInput:
+    """The error for a module that does not keep to what is required of it."""
+    return InvalidInput(f"expected a module {wanted} from model.factory={factory}, got {got}")
+
+
 def one_line_of(error: BaseException) -> str:
     """An error of the user's code, in one line."""
     return one_line(f"{type(error).__name__}: {error}", characters=200)

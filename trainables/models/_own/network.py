@@ -6,164 +6,91 @@ not depend on other records. The losses of tags are independent; decoding follow
 
 from __future__ import annotations
 
-import random
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainables.data.batches import PackedBatch
+from trainables.data.batches import Loader, PackedBatch
+from trainables.data.corpus import Corpus
 from trainables.data.records import LabelSchema
 from trainables.encoders.word_vectors import bucket
-from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.layers.packing import ByLength, by_length, time_major
-from trainables.layers.tape import is_plain
 from trainables.models._nlu import Encoded, NluModel, label_losses
-from trainables.models._own import factory as factories
-from trainables.models._own.state import NotComparable, State, content_of
+from trainables.models._own import process as processes
+from trainables.models._own.graph import Described, Graph, unchanged
 from trainables.models.module import Config
-from trainables.seeding import stream_seed, torch_seeded
-
-
-def build_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module:
-    """The factory's module, its random weights drawn from `seed`.
-
-    Raises: InvalidInput where it fails or returns no module with trainable float32 weights.
-    """
-    call = factories.load(config.factory)
-    with torch_seeded(stream_seed(seed, "model", "module")):
-        try:
-            found = call(schema, **config.options)
-        except Exception as error:
-            raise InvalidInput(
-                f"expected model.factory={config.factory} to make a module with model.options="
-                f"{sorted(config.options)}, got {factories.one_line_of(error)}"
-            ) from error
-    if not isinstance(found, nn.Module):
-        raise InvalidInput(
-            f"expected model.factory={config.factory} to return a torch.nn.Module, got"
-            f" {type(found).__name__}"
-        )
-    return found
+from trainables.seeding import stream_seed
 
 
 class OwnModel(NluModel):
     """See the module. Packed inputs: `words` [T] or [T, F]."""
 
     def __init__(
-        self, module: nn.Module, config: Config, schema: LabelSchema, *, seed: int
+        self, described: Described, config: Config, schema: LabelSchema, *, seed: int
     ) -> None:
         super().__init__(schema, token_width=1, seed=seed)
         self.intent_head = nn.Identity()  # type: ignore[assignment]  # the module has heads
         self.tag_head = nn.Identity()
-        self.module = module
+        self.module = Graph(described, factory=config.factory)
         self.factory = config.factory
-        self.word_buckets = config.word_buckets
         self.provenance = (
             f"own code {config.factory} (SHA-256 {(config.source or '')[:12]}); what its weights"
             " start from is known to its author alone"
         )
         self.forbid_broken_spans(schema)
+        self._config, self._schema = config, schema
+        self._encodes: bool = described.encodes
+        self._numbers: dict[str, Tensor] = {}
         self._is_secret = False
         self._passes = 0
-        self._state: State | None = None
-        self._is_watched = False
+
+    def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
+        """See `NluModel.loader`. The words of the corpus are encoded by two processes of the code,
+        in two orders.
+
+        Raises: InvalidInput where a word's numbers depend on other words, or a record is longer
+            than the module can take.
+        """
+        self.module.require_length(int(corpus.lengths.max(initial=0)))
+        types = list(corpus.types)
+        if not self._encodes or not types:
+            return Loader(corpus, self.feature_table(types))
+        found = processes.encoded_in_two_orders(self._config, self._schema, types, seed=self._seed)
+        return Loader(corpus, WordTable(found))
 
     def feature_table(self, types: Sequence[str]) -> WordTable:
-        """The module's `encode_word` of each distinct word, or its hash bucket.
+        """The module's `encode_word` of each distinct word, or its hash bucket. A process of the
+        code encodes those that are new.
 
-        Raises: InvalidInput where it fails, or a word's numbers depend on the words before it.
+        Raises: InvalidInput where it fails.
         """
-        own = getattr(self.module, "encode_word", None)
-        if own is None:
-            size = self.word_buckets
+        if not self._encodes:
+            size = self._config.word_buckets
             return WordTable(torch.tensor([bucket(word, size) for word in types]))
-        try:
-            with self.watched(deep=True):
-                found = torch.tensor([own(word) for word in types])
-                self._known_state().clear_caches()
-                again = torch.tensor([own(word) for word in reversed(types)]).flip(0)
-        except SweepError as problem:
-            raise InvalidInput(str(problem)) from None
-        except Exception as error:  # noqa: BLE001  the user's own code; its message may quote words
-            raise InvalidInput(
-                f"expected encode_word of model.factory={self.factory} to give each word one"
-                f" number, or equally many, got {type(error).__name__}"
-            ) from None
-        if not torch.equal(found, again):
-            raise InvalidInput(
-                f"expected encode_word of model.factory={self.factory} to be a function of the"
-                " word, got numbers that depend on the order of words"
-            )
-        return WordTable(found)
+        new = [word for word in types if word not in self._numbers]
+        if new:
+            found = processes.encoded(self._config, self._schema, new, seed=self._seed)
+            self._numbers |= dict(zip(new, found, strict=True))
+        return WordTable(torch.stack([self._numbers[word] for word in types]))
 
     @property
     def trained(self) -> list[tuple[str, nn.Parameter]]:
         """The module's weights that are trained, with their names in it."""
         return [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
 
-    @property
-    def modes(self) -> list[bool]:
-        """Whether each layer of the module is in training mode."""
-        return [layer.training for layer in self.module.modules()]
-
     @contextmanager
     def watched(self, *, deep: bool = False) -> Iterator[None]:
-        """See `NluModel.watched`."""
-        self._known_state().clear_caches()
-        before = [(name, p, p.detach().clone()) for name, p in self.trained]
-        modes, settings = self.modes, _settings()
-        self._is_watched = True
-        try:
+        """See `NluModel.watched`. Of the graphs' form nothing can change; this looks all the
+        same."""
+        with unchanged(self.module, deep=deep):
             yield
-        finally:
-            self._is_watched = False
-        changed = [
-            name for name, p, old in before if not torch.equal(content_of(old), content_of(p))
-        ]
-        if modes != self.modes:
-            changed += ["the mode of a layer (train, eval)"]
-        if settings != _settings():
-            changed += ["a setting of torch (default type, gradients)"]
-        self._refuse_changes(*changed, deep=deep)
-
-    def _refuse_changes(self, *others: str, deep: bool = False) -> None:
-        """Raises: TrialFailed where the state, or one of `others`, has changed."""
-        found = self._known_state().changed(deep=deep) or next(iter(others), None)
-        if found is not None:
-            raise TrialFailed(
-                f"expected a module without state from model.factory={self.factory}, got {found}"
-                " changed by a pass or by encode_word: it would carry records past the noise"
-            )
-
-    def load_state_dict(self, *given: Any, **fields: Any) -> Any:
-        """As of any module; what is loaded is no change of a pass."""
-        self._state = None
-        return super().load_state_dict(*given, **fields)
-
-    def _apply(self, *given: Any, **fields: Any) -> Any:
-        self._state = None  # its tensors move to another device
-        return super()._apply(*given, **fields)  # type: ignore[no-untyped-call]
-
-    def _known_state(self) -> State:
-        """The state that no pass may change, as it was before the first one.
-
-        Raises: InvalidInput for an attribute that cannot be compared.
-        """
-        if self._state is None:
-            try:
-                self._state = State(self.module, factories.load(self.factory))
-            except NotComparable as problem:
-                raise InvalidInput(
-                    f"expected a module from model.factory={self.factory} whose attributes can be"
-                    f" compared before and after a pass, got {problem}, which may be state"
-                ) from None
-        return self._state
 
     def keep_draws_secret(self) -> None:
         """Draw dropout from a secret seed. A mask depends on a record's place in its pass, which
@@ -216,8 +143,7 @@ class OwnModel(NluModel):
     def _groups(
         self, batch: PackedBatch, *columns: Tensor
     ) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
-        """(records [n], each packed column as [n, length, ...]) by length. State is compared after
-        each: what one group leaves and the next one takes away is not there at the end."""
+        """(records [n], each packed column as [n, length, ...]) by length."""
         layout = by_length(batch.lengths)
         for first, count, length in layout.groups:
             rows = layout.source[first : first + count * length]
@@ -226,9 +152,6 @@ class OwnModel(NluModel):
                 layout.record[first : first + count * length : length],
                 tuple(each.view(count, length, *each.shape[1:]) for each in found),
             )
-            if self._is_watched and not is_plain():  # a reference has put other weights in place
-                self._refuse_changes()
-                self._known_state().clear_caches()
 
     @contextmanager
     def _draws(self) -> Iterator[None]:
@@ -244,26 +167,14 @@ class OwnModel(NluModel):
             yield
 
 
-def _settings() -> tuple[object, ...]:
-    """What code may switch for all passes after it."""
-    return torch.get_default_dtype(), torch.is_grad_enabled()
-
-
 @contextmanager
 def drawn_from(seed: int, model: nn.Module) -> Iterator[None]:
-    """A context of passes of `model` whose global generators start at `seed` and are then as they
-    were."""
+    """A context of passes of `model` whose generators of torch start at `seed` and are then as
+    they were."""
     devices = {p.device.index for p in model.parameters() if p.is_cuda}
-    of_python, of_numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        try:
-            yield
-        finally:
-            random.setstate(of_python)
-            np.random.set_state(of_numpy)
+        yield
 
 
 @dataclass(frozen=True, eq=False)
