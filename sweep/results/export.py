@@ -182,9 +182,8 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
                 f"expected the ledger's entry of the selection that {place} claims, got none:"
                 " restore the ledger from a copy"
             )
-    require_certified(
-        own, place, accountant=record.plan.config.privacy.accountant, selected=selected
-    )
+    accountant = record.plan.fields.get("privacy", {}).get("accountant")
+    require_certified(own, place, accountant=accountant, selected=selected)
     return card
 
 

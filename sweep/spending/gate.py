@@ -138,7 +138,8 @@ class SpendGate:
         for each in (*self.trials.values(), *counted):
             if not each.trial.is_exempt and not state.trial(each.trial.id).is_over:
                 more |= dict.fromkeys(self._spent.get(each.trial.id, {}))
-                more |= {**once(each.mechanism.starts), each.trial.id: release(each.mechanism)}
+                more |= once(each.mechanism.starts)
+                more[each.trial.id] = release(each.mechanism)
                 delta = min(delta, each.mechanism.delta)
         return total_refusal(self._total, self.budget.total, more, delta=delta)
 

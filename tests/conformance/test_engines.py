@@ -83,7 +83,8 @@ def test_its_default_is_a_mechanism_that_it_runs(name):
     if not made.trains:
         assert made.steps == 0
         return
-    engine = engine_on(made, torch.randn(100, SIZE), [[0], [1]] if name in _PRIVATE else [[0, 1]])
+    units = [[0], [1]] if name in _PRIVATE and made.microbatch_size == 1 else [[0, 1]]
+    engine = engine_on(made, torch.randn(100, SIZE), units)
     engine.step(0, 0)
     assert torch.isfinite(engine.released).all()
     assert (made.unaccounted == ()) == (name in _PRIVATE)

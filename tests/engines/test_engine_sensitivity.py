@@ -3,6 +3,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -78,16 +79,18 @@ def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
 
 @pytest.mark.parametrize("relation", ["add", "replace"])
 def test_the_stated_sensitivity_is_reached(relation):
-    """So no smaller one could be stated: a record turns a clipped mean around."""
+    """So no smaller one could be stated: a record turns a clipped mean around. Norms are upper
+    bounds of the rounding as well, about 1e-5 above those of these gradients."""
     table = table_of([(100.0, 0), (-300.0, 0), (-100.0, 0)])
+    reached = partial(pytest.approx, rel=2e-5)
     if relation == "add":
         mech = mechanism(sampling="poisson", max_grad_norm=C)
-        assert change(mech, table, [[0]], [[0, 1]]) == pytest.approx(mech.sensitivity)
+        assert change(mech, table, [[0]], [[0, 1]]) == reached(mech.sensitivity)
         mech = mechanism("dp_sgd", max_grad_norm=C)
-        assert change(mech, table, [[0]], [[0], [1]]) == pytest.approx(mech.sensitivity)
+        assert change(mech, table, [[0]], [[0], [1]]) == reached(mech.sensitivity)
     else:
         mech = mechanism("dp_sgd", sampling="shuffle", max_grad_norm=C)
-        assert change(mech, table, [[0]], [[2]]) == pytest.approx(mech.sensitivity)
+        assert change(mech, table, [[0]], [[2]]) == reached(mech.sensitivity)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

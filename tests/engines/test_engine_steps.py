@@ -346,7 +346,8 @@ def test_what_is_not_finite_has_no_part_in_an_epochs_means(engine, bad):
     table = gradients(200)
     found = engine_on(mechanism(engine), table).run_epoch(0)
     table[:bad] = math.nan
-    broken = engine_on(mechanism(engine), table).run_epoch(0)
+    # A private trial of such records alone has diverged, and is ended by the check of its clipping.
+    broken = engine_on(mechanism(engine), table, compares=False).run_epoch(0)
     assert found["nonfinite_gradients"] == 0 != found["train_loss"]
     if bad == 200:
         assert math.isnan(broken["train_loss"])

@@ -57,7 +57,6 @@ TABLE = {
     "picked/vault/ledger.head": (REFUSED, REFUSED, REFUSED, SAME, REFUSED),
     "picked/vault/ledger.key": (SAME, SAME, SAME, NONE, SAME),
     "picked/vault/ledger.lock": (SAME, NONE, NONE, NONE, NONE),
-    "picked/vault/cache/figures.jsonl": (SAME, SAME, SAME, NONE, NONE),
     **{f"picked/vault/draws/{name}": answers for name, answers in _LOG.items()},
     **{f"picked/vault/draws/trials/DRAW/{name}": answers for name, answers in _ENDED.items()},
     **{f"stopped/{name}": answers for name, answers in _LOG.items()},
@@ -65,7 +64,7 @@ TABLE = {
     "stopped/trials/OPEN/checkpoint/state.json": (FAILED, FAILED, FAILED, NONE, FAILED),
     "stopped/trials/OPEN/checkpoint/tensors.safetensors": (FAILED, FAILED, FAILED, NONE, FAILED),
     "stopped/trials/OPEN/config.yaml": (SAME, SAME, SAME, NONE, SAME),
-    "cache/figures.jsonl": (SAME, SAME, SAME, SAME, NONE),
+    "cache/figures.jsonl": (SAME, SAME, SAME, NONE, NONE),
     "cache/.json_lines-KEY.lock": (SAME, NONE, NONE, NONE, NONE),
     **{
         f"cache/json_lines-KEY/{name}": (REFUSED, REFUSED, REFUSED, NONE, NONE)

@@ -226,13 +226,14 @@ class PrivateEngine(Engine):
         norms = []
         of_losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
         limit, together = self._physical, self._clips_together
+        # The only unit of a step is clipped in place, several are added up from a second buffer.
+        is_only = int((draw.sizes > 0).sum()) == 1
         for part in passes(draw, limit=limit, units_apart=not together):
             if part.whole and together:
                 found, losses = self._add_units(draw, part, weights)
                 norms.append(found)
             else:
-                # The only unit of a step is clipped in place, others in a second buffer.
-                gradient = self._flat if self._has_one_unit else self._second_buffer
+                gradient = self._flat if is_only else self._second_buffer
                 losses = self._add_piece(draw, part, weights, gradient)
                 if part.ends:
                     norms.append(self._hook.clip_(gradient).reshape(1))

@@ -8,6 +8,7 @@ card says so.
 
 from functools import lru_cache
 
+import numpy as np
 from dp_accounting import NeighboringRelation, get_epsilon_gaussian
 from dp_accounting.pld.privacy_loss_distribution import (
     PrivacyLossDistribution,
@@ -26,7 +27,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float | None:
     """Epsilon at `delta` of N(mu, 1) against N(0, 1), both ways."""
     if not 0 < mu <= _LARGEST_MU:
         return None
-    return float(get_epsilon_gaussian(1 / mu, delta))
+    with np.errstate(divide="ignore"):  # the logarithm of a delta that rounds to 0
+        return float(get_epsilon_gaussian(1 / mu, delta))
 
 
 def epsilon_of(

@@ -76,7 +76,8 @@ def test_the_numbers_of_the_page_and_of_the_csv_are_those_of_the_disk(toy, writt
     for record in toy.records():
         assert cells[record.plan.id, "ser"] == record.metrics["ser"]
         assert float(rows[record.plan.id]["ser"]) == record.metrics["ser"]
-        assert cells[record.plan.id, "epsilon"] == record.plan.epsilon
+        # The plan's faster form is at or above the figure of the trial's card.
+        assert cells[record.plan.id, "epsilon"] == pytest.approx(record.plan.epsilon, rel=1e-9)
     assert len(rows_of(target / "epochs.csv")) == sum(r.epochs_done for r in toy.records())
 
 

@@ -144,13 +144,15 @@ def test_a_file_added_to_the_model_of_an_export_is_refused(toy, tmp_path, added)
 
 @pytest.mark.parametrize("budget", [{}, {"epsilon": 8.0}, {"total": 8.0}])
 def test_beside_a_budget_a_baseline_without_noise_is_the_curators(toy, tmp_path, budget):
-    """One that read no record is not, nor is a trial with noise."""
+    """A trial with noise is not. One whose epsilon is 0 is not either, by its own figure: here only
+    the card, which says otherwise, stops it."""
     space, (baseline, private, _) = toy.space(), toy.records()
     limits = space.budget.model_copy(update=budget)
     toy.replace_plan(space.model_copy(update={"budget": limits}), toy.plan())
-    without = replace(baseline, plan=replace(baseline.plan, epsilon=0.0))
-    for number, record in enumerate((private, without)):
-        assert export_trial(toy, record, tmp_path / f"{number}").is_dir()
+    assert export_trial(toy, private, tmp_path / "private").is_dir()
+    without = replace(baseline, metrics={**baseline.metrics, "epsilon": 0.0})
+    with refused("to match the trial, got another epsilon", InvalidData):
+        export_trial(toy, without, tmp_path / "without")
     with refused("a baseline without noise") if budget else nullcontext():
         export_trial(toy, baseline, tmp_path / "out")
     assert (tmp_path / "out").exists() != bool(budget)

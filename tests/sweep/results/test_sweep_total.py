@@ -26,13 +26,17 @@ def entry(trial, *, noise=4.0, delta=1e-5, **other):
 
 
 def trial(name, **fields):
-    return SimpleNamespace(id=name, is_exempt=name == "sgd", runs=True, fields=fields)
+    return SimpleNamespace(
+        id=name, is_exempt=name == "sgd", runs=True, fields=fields, epsilon=1.0, engine="dp_sgd"
+    )
 
 
 def folder_of(trials, place, **about):
     plan = SimpleNamespace(trials=trials)
+    ended = SimpleNamespace(epochs_done=0, result=None, most_charged=5)
+    state = SimpleNamespace(trial=lambda name: ended)
     return SimpleNamespace(
-        path=place / "s", about=dict, plan=lambda: plan,
+        path=place / "s", name="s", about=dict, plan=lambda: plan, state=lambda: state,
         space=lambda: space_in(place), **{"is_unsealed": False, "ledger_name": "s", **about},
     )  # fmt: skip
 

@@ -249,7 +249,7 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
 
 def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
     """The plan has admitted all its epochs: each of them is trained once."""
-    limit = Budget(epsilon=cost(1, epochs=2))
+    limit = Budget(epsilon=cost(1))
     priced, charges = trial("a", epsilon_budget=limit.epsilon), Charges()
     assert train(gate(priced, charge=charges, budget=limit), "a", 0) == [None]
     again = gate(priced, charge=charges, budget=limit, spent=charges.entries)
