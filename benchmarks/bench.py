@@ -30,16 +30,16 @@ from torch import nn
 
 from sweep.settings import from_environment
 from trainables import catalogue
-from trainables.config import TrialConfig, parse
+from trainables.config.learning_rate import learning_rate_of
+from trainables.config.mechanism import build
+from trainables.config.trial import TrialConfig, parse
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import make_split
-from trainables.engines import Setup
+from trainables.dp.engines import Setup
+from trainables.dp.noise import public_key
+from trainables.dp.sampling import Draw
 from trainables.errors import InvalidInput
-from trainables.guarantee.noise import public_key
-from trainables.guarantee.sampling import Draw
-from trainables.privacy.from_config import build
-from trainables.privacy.learning_rate import learning_rate_of
 from trainables.system import memory
 from trainables.system.communication import Alone
 from trainables.tasks._setup import trainable_ids

@@ -23,15 +23,15 @@ from scipy.optimize import brentq
 from torch import Tensor, nn
 
 from trainables import catalogue
-from trainables.config import parse
-from trainables.engines import Setup
-from trainables.engines._engine import Engine
-from trainables.guarantee.gaussian import gaussian_epsilon
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.noise import SecretKey, new_key
-from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows
-from trainables.privacy.from_config import build
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.engines import Setup
+from trainables.dp.engines._engine import Engine
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import Rows
+from trainables.dp.mechanism import Mechanism
+from trainables.dp.noise import SecretKey, new_key
 from trainables.system.communication import Alone
 
 WIDTH, TAGS = 16, 8

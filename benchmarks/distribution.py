@@ -19,7 +19,7 @@ from typing import Any
 from dp_accounting import NeighboringRelation, get_epsilon_gaussian
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-from trainables.guarantee import gaussian, pld
+from trainables.dp.accounting import gaussian, pld
 
 SIGMAS = (0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
 RATE, GRID, STEPS, DELTA = 0.0143, 1e-4, 1_000, 1e-5

@@ -21,9 +21,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from sweep.spending.ledger import FILE, Entry, Ledger, entry_for
-from trainables.config import TrainingConfig
-from trainables.guarantee.mechanism import Mechanism
-from trainables.privacy.from_config import build_from
+from trainables.config.mechanism import build_from
+from trainables.config.trial import TrainingConfig
+from trainables.dp.mechanism import Mechanism
 
 EPOCHS = 10
 TOTAL = 1e6

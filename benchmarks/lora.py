@@ -26,15 +26,15 @@ import numpy as np
 import torch
 
 from trainables import catalogue
-from trainables.config import model_part, parse
+from trainables.config.mechanism import build
+from trainables.config.trial import model_part, parse
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
-from trainables.engines import Engine, Setup
-from trainables.engines._private import PrivateEngine
-from trainables.guarantee.noise import new_key
+from trainables.dp.engines import Engine, Setup
+from trainables.dp.engines._private import PrivateEngine
+from trainables.dp.noise import new_key
 from trainables.models import lora
 from trainables.models._hub_encoder import AdaptedEncoder
-from trainables.privacy.from_config import build
 from trainables.system.communication import Alone
 from trainables.system.memory import peak_memory
 

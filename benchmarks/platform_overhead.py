@@ -56,7 +56,7 @@ def plain(place: Path) -> None:
     """Every trial of `configs.json` in this process, one after another."""
     import torch
 
-    from trainables.config import parse
+    from trainables.config.trial import parse
     from trainables.system.communication import Alone
 
     torch.set_num_threads(1)

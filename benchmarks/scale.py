@@ -40,8 +40,8 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, about
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
-from trainables import accountants
 from trainables.cards import card as cards
+from trainables.dp import accounting
 from trainables.result import EpochReport, TrialResult
 
 EPOCHS, SEEDS, LEVELS = 2, 10, 2
@@ -99,7 +99,7 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
             metrics={"ser": error, "validation_ser": error, "epsilon": each.trial.epsilon or 0.0},
             privacy=cards.make(
                 each.mechanism,
-                accountants.account(each.mechanism),
+                accounting.account(each.mechanism),
                 trial_id=trial_id,
                 corpus="mine",
             ),

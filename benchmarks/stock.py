@@ -11,8 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 from torchcrf import CRF
 from transformers import BertModel
 
-from trainables.config import ModelConfig
-from trainables.layers.char_cnn import NUM_CHARS
+from trainables.config.trial import ModelConfig
+from trainables.dp.layers.char_cnn import NUM_CHARS
 from trainables.models import bert, clc
 from trainables.models._bert_weights import BertSizes
 

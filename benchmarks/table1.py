@@ -47,7 +47,7 @@ from scipy.special import ndtr, stdtrit
 
 from search_spaces.paths import set_all
 from trainables import catalogue
-from trainables.config import TrialConfig, parse
+from trainables.config.trial import TrialConfig, parse
 from trainables.errors import InvalidInput
 
 HERE = Path(__file__).parent
@@ -455,8 +455,8 @@ def of_scores(
     """The change of the AUC in percent; None where an attack is inverted (members score lower),
     because the ratio is then of no leakage.
     """
+    from trainables.dp.seeding import generator
     from trainables.metrics import membership
-    from trainables.seeding import generator
 
     names = [f"{job.name}/{part}" for job in (mine, other)]
     if any(name not in evidence for name in names):

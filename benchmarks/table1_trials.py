@@ -11,11 +11,11 @@ import torch
 
 from search_spaces.paths import set_all
 from trainables import attacks
-from trainables.accountants import account
-from trainables.config import TrialConfig, parse
+from trainables.config.mechanism import build
+from trainables.config.trial import TrialConfig, parse
+from trainables.dp.accounting import account
 from trainables.metrics import summarize
 from trainables.metrics._counts import table
-from trainables.privacy.from_config import build
 from trainables.system.communication import Alone
 from trainables.tasks import _leakage, _setup, _shadow
 from trainables.training import train

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from trainables import figures, goals
+from trainables import figures
+from trainables.config import goals
 
 TRIAL_LABELS = ("sweep", "trial", "name", "engine")
 STATUS_LABELS = ("sweep", "status")

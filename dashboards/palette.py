@@ -8,7 +8,7 @@ repeat the information.
 import math
 
 from trainables import catalogue
-from trainables.engines._look import Look, Mark
+from trainables.dp.engines._look import Look, Mark
 
 ACCENT = "#0072B2"  # of elements without an engine
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here

@@ -17,7 +17,7 @@ from dashboards.results import Sweep
 from trainables import figures, formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import page
-from trainables.privacy.rounding import format_delta
+from trainables.dp.accounting.rounding import format_delta
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # Limits that keep a page small: rows of its tables, characters of an included file.

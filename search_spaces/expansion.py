@@ -25,11 +25,19 @@ from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Range, Variant
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
-from trainables.config import SHELVES, TAGS, TrialConfig, class_of, entry_fields, entry_of, is_field
+from trainables.config.frozen import first_problem, nearest
+from trainables.config.trial import (
+    SHELVES,
+    TAGS,
+    TrialConfig,
+    class_of,
+    entry_fields,
+    entry_of,
+    is_field,
+)
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput, quote
 from trainables.figures import EPSILON, EPSILON_PAPER
-from trainables.frozen import first_problem, nearest
-from trainables.seeding import generator
 
 VARIANT = "variant"  # the parameter that chooses one
 _SEED = "training.seed"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces import constraints
 from search_spaces.paths import is_within
-from trainables import goals
+from trainables.config import goals
 from trainables.figures import VALIDATION
 
 if TYPE_CHECKING:

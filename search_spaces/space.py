@@ -27,10 +27,11 @@ from search_spaces.parts import (
 )
 from search_spaces.paths import is_within, set_path
 from search_spaces.search import STRATEGIES, Search
-from trainables import catalogue, figures, goals
+from trainables import catalogue, figures
+from trainables.config import goals
+from trainables.config.frozen import Listed, validated
 from trainables.documents import DocumentProblem, require_storable
 from trainables.errors import InvalidInput, quote
-from trainables.frozen import Listed, validated
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 

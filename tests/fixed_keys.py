@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from trainables import rehearsal
-from trainables.guarantee.noise import SecretKey
+from trainables.dp.noise import SecretKey
 from trainables.tasks import _frame
 
 

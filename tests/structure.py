@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOUSES = ("sweep", "trainables", "search_spaces", "dashboards")
-ENGINES = "trainables/engines"
+ENGINES = "trainables/dp/engines"
 LIBRARIES = ("ray", "torch", "mlflow", "transformers", "dp_accounting")
 # Written by `.ci/reference.py`, not by hand.
 GENERATED_DOCS = "docs/reference/"

@@ -5,7 +5,7 @@ among the refusals of `sweep plan` (`tests/sweep/commands/refusals/plan.yaml`).
 import pytest
 
 from tests.refusals import refused
-from trainables.config import parse
+from trainables.config.trial import parse
 
 
 @pytest.mark.parametrize(

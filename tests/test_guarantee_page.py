@@ -10,11 +10,11 @@ from sweep.results.export import require_certified
 from tests.accountants._mechanisms import mechanism
 from tests.refusals import refused
 from tests.structure import ROOT
-from trainables.accountants import account
 from trainables.cards.card import make, read
-from trainables.config import parse
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp.accounting import account
 from trainables.errors import InvalidData
-from trainables.privacy.from_config import build
 
 PAGE = (ROOT / "docs/guides/guarantee.md").read_text()
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -69,6 +69,6 @@ def test_what_enforces_an_assumption_exists():
     found = re.findall(r"`(?:(trainables|sweep|tests)/)?([\w/]+\.py)(?:: ([\w.]+))?`", PAGE)
     assert len(found) > 20
     for house, path, name in found:
-        file = ROOT / house / path if house else ROOT / "trainables/guarantee" / path
+        file = ROOT / house / path if house else ROOT / "trainables/dp" / path
         text = file.read_text()
         assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), f"{path}: {name}"

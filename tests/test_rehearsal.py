@@ -17,10 +17,10 @@ from tests.refusals import refused
 from tests.sweep.runtime.test_driver import Stage
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config import parse
+from trainables.config.trial import parse
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.rehearsal import rehearse
-from trainables.seeding import generator
 
 __all__ = ["here"]
 

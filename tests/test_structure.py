@@ -35,8 +35,8 @@ def test_imports_are_held_by_contracts(structure):
         ("engine = 'dp_sgd'\n", True),
         ("message = f'{value}: dp_sgd takes one'\n", True),
         ("engine = 'edp_sgd'\n", False),
-        ("from trainables.engines.dp_sgd import make\n", True),
-        ("from trainables.engines import dp_sgd\n", True),
+        ("from trainables.dp.engines.dp_sgd import make\n", True),
+        ("from trainables.dp.engines import dp_sgd\n", True),
     ],
 )
 def test_what_names_an_engine(code, names):

@@ -16,11 +16,21 @@ from pydantic_core import CoreSchema, core_schema
 
 from trainables.errors import InvalidInput
 
+# Registries of `trainables.dp` whose entries configs name.
+_PACKAGES = {
+    "accountants": "trainables.dp.accounting.accountants",
+    "engines": "trainables.dp.engines",
+    "learning_rates": "trainables.dp.learning_rates",
+    "optimizers": "trainables.dp.optimizers",
+    "schedules": "trainables.dp.schedules",
+}
+
 
 @cache
 def shelf_of(shelf: str) -> ModuleType:
-    """The package of a shelf: a folder of this package ("models"), or with dots a whole name."""
-    return import_module(shelf if "." in shelf else f"trainables.{shelf}")
+    """The package of a shelf: by its name ("models"), or with dots a whole name."""
+    package = shelf if "." in shelf else f"trainables.{shelf}"
+    return import_module(_PACKAGES.get(shelf, package))
 
 
 def names(shelf: str, *, kind: str | None = None) -> tuple[str, ...]:

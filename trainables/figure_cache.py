@@ -20,13 +20,14 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from trainables import accountants, catalogue
-from trainables.config import TargetEpsilon, TrialConfig
+from trainables import catalogue
+from trainables.config.mechanism import build, with_noise
+from trainables.config.trial import TargetEpsilon, TrialConfig
 from trainables.documents import digest_of
+from trainables.dp import accounting
+from trainables.dp.accounting.summary import PrivacySummary
+from trainables.dp.mechanism import Mechanism
 from trainables.files import make_folder
-from trainables.guarantee.mechanism import Mechanism
-from trainables.privacy.from_config import build, with_noise
-from trainables.privacy.summary import PrivacySummary
 
 _FILE = "figures.jsonl"
 _MOST_BYTES = 20_000_000  # beyond it the file is started anew
@@ -71,7 +72,7 @@ class FigureCache:
         key = key_of(unit, noise_for=target.target_epsilon, accountant=config.privacy.accountant)
 
         def search() -> float:
-            _, mechanism = accountants.resolve(
+            _, mechanism = accounting.resolve(
                 config, num_records=num_records, undeclared=undeclared, certified=False
             )
             return mechanism.noise_multiplier
@@ -130,7 +131,7 @@ def key_of(*mechanisms: Mechanism, accountant: str | None = None, **question: An
     name, or the tightest, and what else is `question`, plain data) and of what answers it.
     """
     document = {
-        "values": [accountants.values_of(mechanism) for mechanism in mechanisms],
+        "values": [accounting.values_of(mechanism) for mechanism in mechanisms],
         "question": question,
         "accountant": accountant,
         "entry": _text_of(accountant),
@@ -145,7 +146,8 @@ def _text_of(accountant: str | None) -> str:
     """The source text of a named entry, which `VERSION` does not cover if a user added it."""
     if accountant not in catalogue.names("accountants"):
         return ""
-    found = find_spec(f"{accountants.__name__}.{accountant}")  # which imports no entry
+    package = catalogue.shelf_of("accountants").__name__
+    found = find_spec(f"{package}.{accountant}")  # which imports no entry
     return Path(str(found and found.origin)).read_text(encoding="utf-8")
 
 

@@ -23,7 +23,7 @@ Written = Literal["number", "epsilon", "lower_bound", "rate", "count", "seconds"
 # Modules that register figures, beside every entry of the shelf of metrics.
 _MODULES = (
     "trainables.result",
-    "trainables.privacy.summary",
+    "trainables.dp.accounting.summary",
     "trainables.attacks",
     "trainables.metrics",
 )

@@ -4,8 +4,8 @@ import math
 import shlex
 from pathlib import Path
 
+from trainables.dp.accounting.rounding import format_epsilon, format_lower_bound
 from trainables.figures import registry
-from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 
 def figure(name: str, value: float | None) -> str:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from trainables import catalogue
-from trainables.config import ModelConfig, model_part
+from trainables.config.trial import ModelConfig, model_part
 from trainables.data import storage
 from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance

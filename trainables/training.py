@@ -14,9 +14,9 @@ from typing import Protocol
 
 import torch
 
+from trainables.config.sections import TrainingConfig
+from trainables.dp.seeding import stream_seed
 from trainables.result import EpochReport
-from trainables.sections import TrainingConfig
-from trainables.seeding import stream_seed
 from trainables.system import checkpoint, memory
 from trainables.system.communication import Communicator
 

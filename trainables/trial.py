@@ -5,7 +5,7 @@ from contextvars import copy_context
 from pathlib import Path
 
 from trainables import catalogue
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
 from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Communicator
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from sweep.synthesis.score_texts import read_texts
-from trainables.config import TrialConfig, parse
+from trainables.config.trial import TrialConfig, parse
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import Pair, PairCorpus, open_pairs
 from trainables.errors import InvalidInput

@@ -9,7 +9,7 @@ import typer
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.trial import DataConfig
 
 Part = Literal["train", "validation", "test"]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -92,6 +92,6 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
 
 def data_config_of(name: str, assignments: list[str]) -> DataConfig:
     """The section `data` of a corpus and the words of `--set`. Raises: InvalidInput."""
-    from trainables.config import data_config
+    from trainables.config.trial import data_config
 
     return data_config(**{"name": name, **overrides(assignments)})

@@ -28,7 +28,7 @@ def print_json(name: str, value: Any) -> None:
 def document(name: str, value: Any) -> dict[str, object]:
     """What is printed of a value under the schema of this name."""
     from sweep.commands._schemas import schema
-    from trainables.privacy.summary import plain
+    from trainables.dp.accounting.summary import plain
 
     return {"schema": f"{name}/{schema(name).version}", **plain(value)}
 

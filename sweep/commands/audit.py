@@ -11,11 +11,11 @@ import typer
 from sweep.commands._options import JsonFlag, Set, overrides
 from sweep.commands._output import print_json, say_table
 from trainables import catalogue
+from trainables.dp.accounting.rounding import format_epsilon, format_lower_bound
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 if TYPE_CHECKING:
-    from trainables.config import TrialConfig
+    from trainables.config.trial import TrialConfig
 
 
 def audit(
@@ -31,12 +31,12 @@ def audit(
 
     Exit code 1 if the effective noise multiplier is below the claimed one.
     """
-    from trainables import accountants
-    from trainables.engines import audit_step
+    from trainables.dp import accounting
+    from trainables.dp.engines import audit_step
 
     rows = []
     for name, trial in _configs(config, overrides(assignments)):
-        _, mechanism = accountants.resolve(trial, num_records=trial.data.num_records or 2_560)
+        _, mechanism = accounting.resolve(trial, num_records=trial.data.num_records or 2_560)
         found = audit_step(mechanism, calls=calls)
         rows.append({"mechanism": name, **asdict(found)})
     if as_json:
@@ -70,7 +70,7 @@ def audit(
 def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, TrialConfig]]:
     from search_spaces import space
     from search_spaces.paths import set_all
-    from trainables.config import parse
+    from trainables.config.trial import parse
 
     if path is not None:
         points = space.read(str(path), overrides=changes)

@@ -8,8 +8,8 @@ import typer
 
 from sweep.commands._options import JsonFlag, lines_of
 from sweep.commands._output import print_json, say, say_table
+from trainables.dp.accounting.rounding import format_lower_bound
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.privacy.rounding import format_lower_bound
 
 
 def audit_release(

@@ -45,9 +45,9 @@ def epsilon(
     Options override fields of a config.
     """
     from sweep.planning import calculator
-    from trainables.accountants import account
     from trainables.cards import card as cards
     from trainables.cards import page
+    from trainables.dp.accounting import account
 
     options = {
         "engine": engine,

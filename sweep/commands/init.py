@@ -50,10 +50,10 @@ def init(
     """
     from sweep.planning.own_data.inspection import FEW, about_labels
     from sweep.planning.own_data.start import SPACE, start
+    from trainables.config.sections import LEAST_TARGET_EPSILON
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
     from trainables.formats import argument
-    from trainables.sections import LEAST_TARGET_EPSILON
 
     if keep_rare_labels and schema is not None:
         raise InvalidInput("expected --keep-rare-labels without --schema, which has the labels")

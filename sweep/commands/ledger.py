@@ -35,8 +35,8 @@ def ledger(
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger
     from sweep.spending.paid import require_whole_ledger
+    from trainables.dp.accounting.rounding import format_delta, format_epsilon
     from trainables.errors import InvalidInput
-    from trainables.privacy.rounding import format_delta, format_epsilon
 
     if repair and not check:
         raise InvalidInput("expected --repair with --check")

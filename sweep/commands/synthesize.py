@@ -7,7 +7,7 @@ import typer
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say
-from trainables.privacy.rounding import format_delta, format_epsilon
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
 
 
 def synthesize(

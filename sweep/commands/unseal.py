@@ -24,8 +24,8 @@ def unseal(
     from sweep.runtime import selection
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
+    from trainables.dp.accounting.rounding import format_delta, format_epsilon
     from trainables.errors import InvalidInput
-    from trainables.privacy.rounding import format_delta, format_epsilon
 
     settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)

@@ -8,8 +8,8 @@ from sweep import phases
 from sweep.settings import Settings
 from sweep.spending.exports import Exports
 from sweep.store.data_sets import TrainingData, open_data, open_pair_data
-from trainables import accountants, catalogue, engines
-from trainables.config import (
+from trainables import catalogue
+from trainables.config.trial import (
     DataConfig,
     SynthesisConfig,
     TargetEpsilon,
@@ -26,13 +26,14 @@ from trainables.data.sizes import (
     require_known_size,
     require_near,
 )
+from trainables.dp import accounting, engines
+from trainables.dp.accounting.releases import Start
+from trainables.dp.accounting.summary import PrivacySummary
+from trainables.dp.mechanism import Mechanism
 from trainables.encoders.about import require_unlearnt
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import Start
 from trainables.models._files import encoders_of
-from trainables.privacy.summary import PrivacySummary
 from trainables.tasks import _synthesis_checks as checks
 
 
@@ -131,7 +132,7 @@ class Accounting:
         Raises: InvalidInput for a mechanism that is refused.
         """
         size = size_of(config, self.settings)
-        _, mechanism = accountants.resolve(
+        _, mechanism = accounting.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
         return replace(mechanism, starts=self._starts_of(config))
@@ -169,10 +170,10 @@ def _require_built(model: str, data: DataConfig, settings: Settings) -> None:
 
 def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> PrivacySummary:
     """Compute the bounds, which needs the accounting library and up to seconds."""
-    summary = accountants.account(mechanism, exact=False, accountant=accountant)
+    summary = accounting.account(mechanism, exact=False, accountant=accountant)
     if finest and not summary.tight:
         # The planning bound may be slightly above the target of the noise.
-        finer = accountants.epsilon_after(mechanism, mechanism.epochs)
+        finer = accounting.epsilon_after(mechanism, mechanism.epochs)
         summary = replace(summary, epsilon=min(summary.epsilon, finer))
     return summary
 

@@ -10,12 +10,13 @@ from search_spaces.paths import set_all
 from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand
-from trainables import accountants, catalogue
-from trainables.config import parse
+from trainables import catalogue
+from trainables.config.trial import parse
+from trainables.dp import accounting
+from trainables.dp.accounting.summary import PrivacySummary
+from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidInput, quote
 from trainables.files import read_yaml
-from trainables.guarantee.mechanism import Mechanism
-from trainables.privacy.summary import PrivacySummary
 
 
 def fields_of(config: Path | None) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
             )
         # Shuffled epochs cost the same whatever the number of records is.
         number = config.training.expected_batch_size
-    _, mechanism = accountants.resolve(config, num_records=number, undeclared=undeclared)
+    _, mechanism = accounting.resolve(config, num_records=number, undeclared=undeclared)
     return mechanism, config.privacy.accountant
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sweep.settings import Settings
 from sweep.store.data_sets import is_at_hand
 from trainables import catalogue
-from trainables.config import DataConfig, data_config
+from trainables.config.trial import DataConfig, data_config
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.sizes import declared_pool_size, declared_training_size, num_training_records

@@ -16,7 +16,7 @@ from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand, open_data, open_pair_data
 from sweep.store.plans import PlannedTrial
 from trainables import catalogue
-from trainables.config import DataConfig, TrialConfig
+from trainables.config.trial import DataConfig, TrialConfig
 from trainables.errors import SweepError
 
 LONG = 100  # words

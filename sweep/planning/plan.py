@@ -27,12 +27,12 @@ from sweep.planning.accounting import Accounting
 from sweep.spending.filter import UNFILTERED, looks_at_results
 from sweep.store.plans import Plan, PlannedTrial
 from trainables import catalogue
-from trainables.config import TrialConfig
+from trainables.config.mechanism import claims_privacy
+from trainables.config.trial import TrialConfig
+from trainables.dp.accounting.rounding import format_epsilon
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import LEAKAGE
-from trainables.privacy.from_config import claims_privacy
-from trainables.privacy.rounding import format_epsilon
-from trainables.seeding import generator
 
 _NUM_PROBES = 12  # random points of an adaptive search
 _MOST_SAID = 3  # limits that refuse most

@@ -10,11 +10,12 @@ from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounting
 from sweep.spending.filter import filter_of
 from sweep.store.plans import Plan
-from trainables import accountants, formats
+from trainables import formats
 from trainables.cards.card import Total
+from trainables.dp import accounting
+from trainables.dp.accounting.releases import once
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.figure_cache import key_of, kind_of
-from trainables.guarantee.releases import once
-from trainables.privacy.rounding import format_delta, format_epsilon
 
 
 class PlanTotal(Total):
@@ -37,14 +38,14 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
     from sweep.spending.gate import total_refusal  # slow to import: it loads the accountants
 
     filter_ = filter_of(space, plan.filter_delta)
-    spent = accountants.Account(filter_)
+    spent = accounting.Account(filter_)
     refused = {}
     reasons: dict[object, str] = {}
     for trial in trials:
         mechanism = account(trial.config).mechanism
-        what, delta = accountants.release(mechanism), mechanism.delta
+        what, delta = accounting.release(mechanism), mechanism.delta
         # What does not fit now does not fit later.
-        more: dict[Any, accountants.Release] = {**once(mechanism.starts), trial.id: what}
+        more: dict[Any, accounting.Release] = {**once(mechanism.starts), trial.id: what}
         reason = reasons.get((what, mechanism.starts, delta))
         if reason is None:
             reason = total_refusal(spent, space.budget.total, more, delta=delta, noun="trial")
@@ -70,9 +71,9 @@ def total_of_plan(plan: Plan, *, account: Accounting) -> tuple[dict[str, Any] | 
 
     def compose() -> PlanTotal:
         starts = once(start for mechanism in mechanisms for start in mechanism.starts)
-        own = (accountants.release(mechanism) for mechanism in mechanisms)
+        own = (accounting.release(mechanism) for mechanism in mechanisms)
         releases = [*starts.values(), *own]
-        spent = accountants.certify(releases, delta=delta, effort="total")
+        spent = accounting.certify(releases, delta=delta, effort="total")
         return PlanTotal.model_validate(asdict(spent))
 
     found = account.figures.recall(key, _TOTAL, compose)

@@ -19,7 +19,7 @@ from sweep.spending.filter import filter_of
 from sweep.store.data_sets import is_at_hand
 from sweep.store.plans import Plan
 from trainables import catalogue
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:

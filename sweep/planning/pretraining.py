@@ -43,7 +43,7 @@ def read_pretraining(
 
 def _of_minilm(public: Sequence[str]) -> dict[str, object]:
     """The recipe of the encoder that ships, without texts of other corpora that have a list."""
-    from trainables.layers.precision import multiplies_bf16
+    from trainables.dp.layers.precision import multiplies_bf16
 
     return {
         "name": "mine",

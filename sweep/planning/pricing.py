@@ -8,9 +8,9 @@ from sweep.spending.filter import STORED, filter_of, stored_filter
 from sweep.spending.ledger import FILE, Ledger, PricedTrial
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder
-from trainables.accountants import RdpFilter, release
+from trainables.dp.accounting import RdpFilter, release
+from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidData
-from trainables.guarantee.mechanism import Mechanism
 
 
 def price(trials: Sequence[PlannedTrial], account: Accounting) -> list[PricedTrial]:

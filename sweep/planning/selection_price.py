@@ -12,12 +12,13 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.search.private_selection import law_of
 from sweep.store.plans import Plan
-from trainables import accountants
-from trainables.accountants import Release, selection
+from trainables.dp import accounting
+from trainables.dp.accounting import Release
+from trainables.dp.accounting.accountants import selection
+from trainables.dp.accounting.claim import ClaimMeaning
+from trainables.dp.accounting.releases import BestOf, Number
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import InvalidInput
-from trainables.guarantee.releases import BestOf, Number
-from trainables.privacy.claim import ClaimMeaning
-from trainables.privacy.rounding import format_delta, format_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     for release, along in zip(releases, ends, strict=True):
         for path, point in along:  # the middle of a range, which was priced, costs what its ends do
             config = point.config
-            if config and accountants.release(account.mechanism(config)) != release:
+            if config and accounting.release(account.mechanism(config)) != release:
                 raise InvalidInput(
                     f"axes.{path}: expected a list of values with strategy private_selection, got"
                     " a range along which a trial's epsilon changes"
@@ -116,17 +117,17 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
             f" costs epsilon {format_epsilon(selected)}"
         )
     of_dearest = max(
-        releases, key=lambda what: accountants.certify(what, delta=delta, effort="plan").epsilon
+        releases, key=lambda what: accounting.certify(what, delta=delta, effort="plan").epsilon
     )
     every = [of_dearest] * max(1, round(law.mean))
-    composed = accountants.certify(every, delta=delta).epsilon
+    composed = accounting.certify(every, delta=delta).epsilon
     price = SelectionPrice(
         law=law.law,
         mean=law.mean,
         delta=delta,
         epsilon_selected=selected,
         epsilon_composed=composed,
-        epsilon_one_trial=accountants.certify(of_dearest, delta=delta).epsilon,
+        epsilon_one_trial=accounting.certify(of_dearest, delta=delta).epsilon,
         num_configurations=len(releases),
         claim=claim.meaning,
         release=chosen,
@@ -150,7 +151,7 @@ def _configurations(
             "expected a public encoder with strategy private_selection, got an export that was"
             " trained on records of this data set: another strategy composes with it"
         )
-    releases = [accountants.release(mechanism) for mechanism in mechanisms]
+    releases = [accounting.release(mechanism) for mechanism in mechanisms]
     return plan, releases, min(mechanism.delta for mechanism in mechanisms)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sweep.results.exported import require_export
 from trainables import attacks, catalogue, saved
 from trainables.attacks import Knowledge, _panel
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data.records import Utterance
 from trainables.errors import InvalidInput
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sweep.results import select
+from sweep.results import export_check, select
 from sweep.results.export_documents import About, write_model
 from sweep.results.export_origin import keep_origin
 from sweep.results.gap import refusal
@@ -27,18 +27,17 @@ from sweep.store.files import read_json, write_json, write_text
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import catalogue, formats
-from trainables.accountants import Certificate
 from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
+from trainables.config.mechanism import from_plain
 from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
+from trainables.dp.accounting import Certificate
+from trainables.dp.accounting.claim import ClaimMeaning
+from trainables.dp.accounting.releases import BestOf, once
+from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, is_public
-from trainables.guarantee import leaving
-from trainables.guarantee.releases import BestOf, once
-from trainables.privacy.claim import ClaimMeaning
-from trainables.privacy.from_config import from_plain
-from trainables.privacy.rounding import format_epsilon
 from trainables.system import disk
 
 _MODEL, _CONFIG = "model", "config.yaml"
@@ -84,11 +83,11 @@ def export_trial(
         write_text(fresh / _CONFIG, format_yaml(without_folders(record.plan.fields)))
         write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
         write_card(fresh, card)
-        write_json(fresh / leaving.FIGURES, public_metrics(record))
+        write_json(fresh / export_check.FIGURES, public_metrics(record))
         keep_origin(folder, record, card, fresh / _MODEL)
         about = _about(folder, record, card, chosen_by=chosen_by)
         write_json(fresh / "about.json", about.to_dict())
-        leaving.refuse_others(fresh)
+        export_check.refuse_others(fresh)
         manifest.write(fresh)
         fresh.rename(target)
     finally:
@@ -217,7 +216,8 @@ def _certified(
     nothing = ClaimMeaning(gaussian_mu=math.inf, max_tpr_1pct=1.0, max_tpr_01pct=1.0)
     if math.isinf(card.epsilon) or card.delta is None:
         return {**asdict(nothing), EPSILON_REPLACE_ONE: math.inf, "epsilon_rdp": math.inf}
-    from trainables.accountants import account, selection  # slow to import
+    from trainables.dp.accounting import account
+    from trainables.dp.accounting.accountants import selection  # slow to import
 
     summary = account(from_plain(card.mechanism), accountant=accountant)
     found = {

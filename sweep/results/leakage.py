@@ -18,10 +18,10 @@ from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
 from trainables.attacks import Signals, _panel, one_run
+from trainables.config.sections import SPLITS_WITH_COINS, Sampling, SplitMode
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import membership
-from trainables.sections import SPLITS_WITH_COINS, Sampling, SplitMode
-from trainables.seeding import generator
 
 SIGNALS = "signals.npz"
 _OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")

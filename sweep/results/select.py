@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from sweep.store.sweeps import TrialRecord
-from trainables import catalogue, figures, goals
+from trainables import catalogue, figures
+from trainables.config import goals
+from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import InvalidInput
-from trainables.privacy.rounding import format_epsilon
 
 PARETO = "pareto"
 _CHOSEN_BY = {goals.headline(task): goals.quality(task) for task in goals.tasks()}

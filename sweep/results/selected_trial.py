@@ -15,8 +15,8 @@ from sweep.store.state import Epoch, EpochRow, Turn
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
-from trainables.privacy.rounding import format_delta, format_epsilon
 from trainables.system.disk import flush
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")

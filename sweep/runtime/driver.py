@@ -37,9 +37,10 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus, Turn
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.delivery import Delivery
-from trainables import accountants, formats
+from trainables import formats
 from trainables.cards.card import with_starts
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
+from trainables.dp import accounting
 from trainables.errors import InvalidData, InvalidInput, MachineFailed, StorageFailed
 from trainables.models._files import ENCODER, require_files_of
 from trainables.result import EpochReport, TrialResult
@@ -218,11 +219,11 @@ class Driver:
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
         """Compute the bounds of its epochs while it trains, because its workers would wait."""
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
-            accountants.bounds_after(priced.mechanism, epochs)
+            accounting.bounds_after(priced.mechanism, epochs)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
         done = report.epochs_done
-        spent = accountants.bounds_after(priced.mechanism, done)
+        spent = accounting.bounds_after(priced.mechanism, done)
         report = replace(report, metrics={**report.metrics, **spent})
         stop = event.reason or self._stop_after(event.trial_id, done)
         self.folder.add_epoch(event.trial_id, report, when=time.time(), stop=stop)
@@ -256,7 +257,7 @@ class Driver:
         if not mechanism.starts or card is None or math.isinf(card.epsilon):
             return result
         accountant = priced.trial.config.privacy.accountant
-        summary = accountants.account(mechanism, accountant=accountant)
+        summary = accounting.account(mechanism, accountant=accountant)
         figures = {k: v for k, v in vars(summary).items() if k in result.metrics and k in _COMPOSED}
         return replace(
             result,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from search_spaces.parts import Resources
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
 from trainables.errors import MachineFailed, SweepError
 from trainables.result import EpochReport, TrialResult
 

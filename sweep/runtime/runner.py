@@ -33,7 +33,7 @@ from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
 from sweep.tracking.delivery import Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
 from trainables.data.corpus import Corpus
 from trainables.errors import InvalidInput, SweepError, words_of
 

@@ -39,10 +39,10 @@ from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from sweep.tracking.delivery import Delivery, is_tracked, open_store
-from trainables.accountants import certify, release
+from trainables.dp.accounting import certify, release
+from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
 from trainables.figures import EPSILON
-from trainables.privacy.rounding import format_epsilon
 
 _NAME = "the best of a secret number of trials"
 

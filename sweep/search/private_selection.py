@@ -18,9 +18,10 @@ from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import TrialRecord
-from trainables import figures, goals
+from trainables import figures
+from trainables.config import goals
+from trainables.dp.accounting import renyi
 from trainables.errors import InvalidInput
-from trainables.guarantee import renyi
 
 _PATIENCE = 1_000  # consecutive draws without a valid config after which the space is refused
 

@@ -16,7 +16,7 @@ from search_spaces.expansion import VARIANT, Branch, Domain, at_shares, branches
 from search_spaces.parts import Variant
 from search_spaces.search import Search
 from search_spaces.space import SearchSpace
-from trainables.seeding import generator, stream_seed
+from trainables.dp.seeding import generator, stream_seed
 
 _CONSTRAINT = "refused"
 

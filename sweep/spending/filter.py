@@ -17,11 +17,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from search_spaces.space import SearchSpace
 from sweep.store.sweeps import SweepFolder
-from trainables import accountants
+from trainables.dp import accounting
 from trainables.errors import InvalidData, InvalidInput
 
 if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
-    from trainables.accountants import Certificate, RdpFilter, Release
+    from trainables.dp.accounting import Certificate, RdpFilter, Release
 
 STORED = "filter"  # among the facts of a sweep
 UNFILTERED = (
@@ -46,7 +46,7 @@ def filter_of(space: SearchSpace, delta: float | None) -> RdpFilter | None:
         return None
     if delta is None:
         raise InvalidInput("expected a point of the space with a mechanism, got none")
-    return accountants.RdpFilter.of(space.budget.total, delta=delta)
+    return accounting.RdpFilter.of(space.budget.total, delta=delta)
 
 
 def stored_filter(folder: SweepFolder) -> RdpFilter | None:
@@ -59,7 +59,7 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
         return None
     where = f"expected the log of {folder.name} to have the filter as it was fixed before the"
     try:
-        kept: RdpFilter = TypeAdapter(accountants.RdpFilter).validate_python(fields)
+        kept: RdpFilter = TypeAdapter(accounting.RdpFilter).validate_python(fields)
     except ValidationError:
         raise InvalidData(f"{where} first trial, got a damaged one") from None
     if not kept.is_sound:
@@ -82,10 +82,10 @@ def total_of(
     budget of the filter `kept` at its delta (the caller must leave out exempt baselines, which are
     not filtered), or infinity without a filter.
     """
-    plain = accountants.certify(releases, delta=delta, effort="total")
+    plain = accounting.certify(releases, delta=delta, effort="total")
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
         return plain
-    account = accountants.Account(kept)
+    account = accounting.Account(kept)
     for number, what in enumerate(releases):
         account.put(number, what, delta=delta)
     found = account.total() if kept else plain

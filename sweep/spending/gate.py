@@ -12,12 +12,14 @@ from search_spaces.parts import Budget
 from sweep.spending.ledger import Entry, Ledger, PricedTrial, attempt_key, entry_for
 from sweep.store.state import SweepState
 from sweep.store.sweeps import SweepFolder
-from trainables import accountants, formats
-from trainables.accountants import Account, RdpFilter, Release, certify, paper_zcdp, release
+from trainables import formats
+from trainables.dp import accounting
+from trainables.dp.accounting import Account, RdpFilter, Release, certify, release
+from trainables.dp.accounting.accountants import paper_zcdp
+from trainables.dp.accounting.releases import once
+from trainables.dp.accounting.rounding import format_epsilon
+from trainables.dp.mechanism import Mechanism
 from trainables.errors import CannotAnalyze
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import once
-from trainables.privacy.rounding import format_epsilon
 
 
 def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> str | None:
@@ -57,8 +59,8 @@ def _figures(accountant: str, mechanism: Mechanism, epochs: int) -> Iterator[flo
         yield certify(done, delta=mechanism.delta, effort="running").epsilon
         yield certify(done, delta=mechanism.delta).epsilon
     else:
-        yield accountants.certify_by(accountant, whole, delta=mechanism.delta).epsilon
-        yield accountants.certify_by(accountant, done, delta=mechanism.delta).epsilon
+        yield accounting.certify_by(accountant, whole, delta=mechanism.delta).epsilon
+        yield accounting.certify_by(accountant, done, delta=mechanism.delta).epsilon
 
 
 def total_refusal(

@@ -22,11 +22,11 @@ from sweep.spending.home_key import HomeKey
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
 from sweep.store.plans import PlannedTrial
-from trainables.accountants import Account, Certificate, certify
+from trainables.dp.accounting import Account, Certificate, certify
+from trainables.dp.accounting.releases import BestOf, Release, Start, Training, release
+from trainables.dp.accounting.rounding import format_epsilon
+from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidData, InvalidInput
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import BestOf, Release, Start, Training, release
-from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
 SELECTION = "selection"  # instead of a trial's id

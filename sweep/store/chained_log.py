@@ -23,8 +23,8 @@ from typing import Generic, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from sweep.store.files import write_text
+from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidData, one_line
-from trainables.privacy.summary import plain
 from trainables.system.locks import alone
 
 _BYTES = 16  # of a digest

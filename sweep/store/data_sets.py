@@ -6,7 +6,7 @@ from sweep import phases
 from sweep.settings import Settings
 from sweep.store.sweeps import require_storage
 from trainables import catalogue
-from trainables.config import DataConfig
+from trainables.config.trial import DataConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.errors import InvalidData

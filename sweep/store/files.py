@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trainables import files
+from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidInput
-from trainables.privacy.summary import plain
 from trainables.system.disk import flush
 
 MAX_BYTES = 1 << 30

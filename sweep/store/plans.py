@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from search_spaces.paths import setting
-from trainables import catalogue, goals
-from trainables.config import TrialConfig, parse
+from trainables import catalogue
+from trainables.config import goals
+from trainables.config.mechanism import claims_privacy
+from trainables.config.trial import TrialConfig, parse
+from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidData
 from trainables.figures import is_public
-from trainables.privacy.from_config import claims_privacy
-from trainables.privacy.summary import plain
 
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 CORPUS = ("name", "path")  # fields of `data` that say which corpus it is

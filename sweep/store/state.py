@@ -13,8 +13,8 @@ from typing_extensions import TypedDict
 
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.cards.card import PrivacyCard
+from trainables.config.frozen import MAX_EPOCHS
 from trainables.figures import ATTACKS
-from trainables.frozen import MAX_EPOCHS
 
 # Stages of generation add up their epochs.
 Epochs = Annotated[int, Field(ge=0, le=10 * MAX_EPOCHS, strict=True)]

@@ -40,9 +40,9 @@ from sweep.store.files import write_text
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialRecord as TrialRecord  # re-exported
 from trainables.documents import format_yaml
+from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.files import make_folder
-from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
 from trainables.system import collector, disk, locks
 

@@ -14,13 +14,13 @@ from pydantic import model_validator
 from sweep.results.privacy_cards import JSON
 from sweep.store.files import read_json
 from sweep.synthesis.trained_text import Trained
-from trainables import accountants
 from trainables.cards import card as cards
 from trainables.cards.card import Document
 from trainables.cards.page import percent
+from trainables.dp import accounting
+from trainables.dp.accounting.claim import meaning
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import InvalidInput
-from trainables.privacy.claim import meaning
-from trainables.privacy.rounding import format_delta, format_epsilon
 
 _COUPLES = (
     "one record more or less, which would couple other records anew: for one record replaced,"
@@ -163,7 +163,7 @@ def _claim(home: Trained) -> dict[str, object]:
             and card.delta is not None
         ):
             return card.model_dump() | asdict(meaning(card.epsilon, delta=card.delta))
-    summary = accountants.account(home.mechanism, accountant=home.about.accountant)
+    summary = accounting.account(home.mechanism, accountant=home.about.accountant)
     delta = summary.delta if home.n_is_declared else None
     return asdict(summary) | {"delta": delta}
 

@@ -13,10 +13,10 @@ from sweep.store.files import require_new_file, write_json, write_text
 from sweep.synthesis.data_card import DataCard, Draws, Filters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained, models_of
 from trainables import catalogue
+from trainables.dp.seeding import stream_seed
 from trainables.errors import InvalidInput
 from trainables.generation._material import Drawn, Plan
 from trainables.generation.decoding import ModelDrawer
-from trainables.seeding import stream_seed
 from trainables.system.communication import Alone
 
 KNOWN_PATTERNS = {

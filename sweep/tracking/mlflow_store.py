@@ -32,11 +32,11 @@ from sweep.tracking import tables
 from sweep.tracking.delivery import StoreAway, may_pass
 from trainables import figures
 from trainables.cards.page import to_markdown
+from trainables.config.mechanism import claims_privacy
 from trainables.documents import format_yaml
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
 from trainables.files import make_folder
-from trainables.privacy.from_config import claims_privacy
 from trainables.system import disk
 
 CURATOR = "curator_only"  # the tag that names figures for the curator

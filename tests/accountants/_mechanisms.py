@@ -3,10 +3,10 @@
 import json
 
 from sweep.spending.ledger import ENTRY, Entry
-from trainables.config import TrainingConfig
-from trainables.guarantee.releases import Allocated, Gaussian, Sampled, Training
-from trainables.privacy.from_config import build_from
-from trainables.privacy.summary import plain
+from trainables.config.mechanism import build_from
+from trainables.config.trial import TrainingConfig
+from trainables.dp.accounting.releases import Allocated, Gaussian, Sampled, Training
+from trainables.dp.accounting.summary import plain
 
 
 def mechanism(

@@ -9,7 +9,7 @@ import dp_accounting as dp
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from trainables.guarantee.releases import Sampled
+from trainables.dp.accounting.releases import Sampled
 
 _WHOLE = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 

@@ -10,10 +10,11 @@ from _mechanisms import mechanism, poisson, through_the_ledger
 from pydantic import TypeAdapter, ValidationError
 
 from tests.refusals import refused
-from trainables.accountants import account, certify, epsilon_after, paper_zcdp, release
+from trainables.config.mechanism import from_plain
+from trainables.dp.accounting import account, certify, epsilon_after, release
+from trainables.dp.accounting.accountants import paper_zcdp
+from trainables.dp.accounting.releases import Gaussian, Release, Sampled, merged
 from trainables.errors import CannotAnalyze
-from trainables.guarantee.releases import Gaussian, Release, Sampled, merged
-from trainables.privacy.from_config import from_plain
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from _mechanisms import allocated, mechanism, training
 
 from tests.refusals import refused
-from trainables.accountants import gaussian, pld, rdp
+from trainables.dp.accounting import allocation, renyi
+from trainables.dp.accounting.accountants import gaussian, pld, rdp
+from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.accounting.releases import Allocated, release
 from trainables.errors import CannotAnalyze
-from trainables.guarantee import allocation, renyi
-from trainables.guarantee.gaussian import gaussian_epsilon
-from trainables.guarantee.releases import Allocated, release
 
 ORDERS = renyi.ORDERS
 

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.refusals import refused
-from trainables.accountants import certify, epsilon_after, noise_for, release
-from trainables.accountants._calibration import near, smallest_noise_multiplier
+from trainables.dp.accounting import certify, epsilon_after, noise_for, release
+from trainables.dp.accounting.calibration import near, smallest_noise_multiplier
 
 
 @settings(deadline=None)

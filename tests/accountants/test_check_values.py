@@ -6,20 +6,11 @@ import math
 import pytest
 from _mechanisms import mechanism, poisson, sampled, shuffled, training
 
-from trainables.accountants import (
-    account,
-    certify,
-    gaussian,
-    noise_for,
-    paper_zcdp,
-    pld,
-    rdp,
-    release,
-    selection,
-)
 from trainables.attacks.one_run import epsilon_lower_bound
-from trainables.guarantee.releases import Number
-from trainables.privacy.from_config import default_delta
+from trainables.config.mechanism import default_delta
+from trainables.dp.accounting import account, certify, noise_for, release
+from trainables.dp.accounting.accountants import gaussian, paper_zcdp, pld, rdp, selection
+from trainables.dp.accounting.releases import Number
 
 
 def paper(z0, kind="none", tau=0.0):

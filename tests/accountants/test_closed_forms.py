@@ -13,12 +13,20 @@ from scipy.stats import norm
 from tests.accountants import outside
 from tests.accountants._mechanisms import histogram, mechanism, poisson, sampled, training
 from tests.refusals import refused
-from trainables.accountants import _calibration, certify, epsilon_after, noise_for, release
+from trainables.dp.accounting import (
+    calibration,
+    certify,
+    epsilon_after,
+    library,
+    noise_for,
+    pld,
+    release,
+    renyi,
+)
+from trainables.dp.accounting.claim import PROFILE_EPSILONS
+from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.accounting.releases import Gaussian
 from trainables.errors import CannotAnalyze
-from trainables.guarantee import library, pld, renyi
-from trainables.guarantee.gaussian import gaussian_epsilon
-from trainables.guarantee.releases import Gaussian
-from trainables.privacy.claim import PROFILE_EPSILONS
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.5, 1e-4])
@@ -215,12 +223,12 @@ def test_a_target_outside_of_an_accountants_theorem_is_refused(monkeypatch):
             raise CannotAnalyze("too little noise for the theorem")
         return 1 / what.steps[0].sigma
 
-    monkeypatch.setattr(_calibration, "_figure", figure)
-    monkeypatch.setattr(_calibration, "_calibrate", lambda *given: 2.5)
+    monkeypatch.setattr(calibration, "_figure", figure)
+    monkeypatch.setattr(calibration, "_calibrate", lambda *given: 2.5)
     unit = poisson(1.0)
     with refused("too little noise", CannotAnalyze):
-        _calibration._by_name(unit, 1e-5, 1.0, "pld")
-    assert _calibration._by_name(unit, 1e-5, 0.25, "pld") == pytest.approx(4.0, rel=1e-4)
+        calibration._by_name(unit, 1e-5, 1.0, "pld")
+    assert calibration._by_name(unit, 1e-5, 0.25, "pld") == pytest.approx(4.0, rel=1e-4)
 
 
 def test_no_warning_of_an_order_whose_series_does_not_converge():

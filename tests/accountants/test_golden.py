@@ -8,11 +8,11 @@ from _mechanisms import mechanism, poisson, sampled
 from scipy.optimize import minimize_scalar
 
 from tests.refusals import refused
-from trainables.accountants import paper_zcdp
+from trainables.dp.accounting import pld as grid
+from trainables.dp.accounting import renyi
+from trainables.dp.accounting.accountants import paper_zcdp
+from trainables.dp.accounting.gaussian import gaussian_epsilon, known_coins
 from trainables.errors import CannotAnalyze
-from trainables.guarantee import pld as grid
-from trainables.guarantee import renyi
-from trainables.guarantee.gaussian import gaussian_epsilon, known_coins
 
 
 def test_the_papers_figure_reads_the_schedule_alone():

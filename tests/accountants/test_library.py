@@ -13,13 +13,12 @@ from dp_accounting import NeighboringRelation, get_epsilon_gaussian
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from tests.structure import ROOT
-from trainables.accountants import _calibration, account, certify, noise_for, release
 from trainables.cards.card import make
 from trainables.cards.page import to_markdown
-from trainables.guarantee import library, pld
-from trainables.guarantee.certify import points_for, profile
-from trainables.guarantee.gaussian import gaussian_epsilon, known_coins
-from trainables.guarantee.releases import Allocated, BestOf, Gaussian, Number
+from trainables.dp.accounting import account, calibration, certify, library, noise_for, pld, release
+from trainables.dp.accounting.certification import points_for, profile
+from trainables.dp.accounting.gaussian import gaussian_epsilon, known_coins
+from trainables.dp.accounting.releases import Allocated, BestOf, Gaussian, Number
 
 _NOISE = 1e-10  # relative and absolute: what sums of a million floats differ by
 
@@ -212,7 +211,7 @@ def test_a_search_that_ends_below_the_library_is_rounded_up(monkeypatch):
     """As if a fast form had been lower than the library by a thousandth."""
     built = mechanism(epochs=4, delta=1e-5)
     z = noise_for(built, target_epsilon=8.0)
-    monkeypatch.setattr(_calibration, "_calibrate", lambda *given: round(z * 0.999, 4))
+    monkeypatch.setattr(calibration, "_calibrate", lambda *given: round(z * 0.999, 4))
     found = noise_for(built, target_epsilon=8.0)
     assert z <= found < z * 1.0001
     assert noise_for(built, target_epsilon=8.0, certified=False) < z

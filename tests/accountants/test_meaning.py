@@ -11,8 +11,8 @@ from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
 from tests.accountants.outside import events_of
-from trainables.accountants import account, release
-from trainables.privacy.claim import meaning
+from trainables.dp.accounting import account, release
+from trainables.dp.accounting.claim import meaning
 
 CENTRAL = {"noise_calibration": "central", "microbatch_size": 1}
 

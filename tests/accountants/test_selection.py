@@ -19,10 +19,10 @@ from scipy.optimize import brentq
 
 from tests.accountants._mechanisms import histogram, poisson, shuffled, through_the_ledger
 from tests.refusals import refused
-from trainables.accountants import certify, pld, selection
+from trainables.dp.accounting import certify, renyi
+from trainables.dp.accounting.accountants import pld, selection
+from trainables.dp.accounting.releases import Number, Unaccounted
 from trainables.errors import CannotAnalyze
-from trainables.guarantee import renyi
-from trainables.guarantee.releases import Number, Unaccounted
 
 _DELTA = 1e-5
 _ATIS = poisson(2.0, steps=2_100, rate=64 / 4_478)  # 30 epochs of 4,478 records, batches of 64

@@ -9,18 +9,11 @@ from scipy.stats import norm
 
 from tests.accountants.outside import events_of, gaussian_epsilon, pld_epsilon, rdp_epsilon
 from tests.refusals import refused
-from trainables.accountants import (
-    Account,
-    RdpFilter,
-    account,
-    certify,
-    rdp,
-    release,
-    selection,
-)
+from trainables.dp.accounting import Account, RdpFilter, account, certify, release
+from trainables.dp.accounting.accountants import rdp, selection
+from trainables.dp.accounting.certification import MIXED_UNITS, Effort
+from trainables.dp.accounting.releases import Number
 from trainables.errors import CannotAnalyze
-from trainables.guarantee.certify import MIXED_UNITS, Effort
-from trainables.guarantee.releases import Number
 
 _DELTA = 5e-4
 TEN = Number(law="geometric", mean=10)

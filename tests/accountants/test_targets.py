@@ -9,7 +9,7 @@ from _mechanisms import mechanism
 
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.accountants import account, noise_for
+from trainables.dp.accounting import account, noise_for
 from trainables.errors import CannotAnalyze, InvalidInput
 
 SHAPES = {

@@ -10,10 +10,8 @@ from _mechanisms import sampled, training
 from dp_accounting import get_epsilon_gaussian
 
 from tests.refusals import refused
-from trainables.accountants import Account, RdpFilter, certify
-from trainables.guarantee import allocation, library, pld, renyi
-from trainables.guarantee.account import _costs
-from trainables.guarantee.certify import (
+from trainables.dp.accounting import Account, RdpFilter, allocation, certify, library, pld, renyi
+from trainables.dp.accounting.certification import (
     Certificate,
     _is_affordable,
     _within_reach,
@@ -21,8 +19,16 @@ from trainables.guarantee.certify import (
     points_for,
     profile,
 )
-from trainables.guarantee.gaussian import gaussian_epsilon, known_coins, mu_of, one_gaussian
-from trainables.guarantee.releases import Allocated, BestOf, Gaussian, Number, Sampled, Unaccounted
+from trainables.dp.accounting.composition import _costs
+from trainables.dp.accounting.gaussian import gaussian_epsilon, known_coins, mu_of, one_gaussian
+from trainables.dp.accounting.releases import (
+    Allocated,
+    BestOf,
+    Gaussian,
+    Number,
+    Sampled,
+    Unaccounted,
+)
 
 
 def steps(*each):
@@ -302,7 +308,7 @@ def test_more_than_a_hundred_sizes_of_noise_are_rounded_as_finely_as_a_hundred_a
     """The figure is then not the smallest one."""
     assert certify(many(2), delta=1e-5, effort="running").tight
     with monkeypatch.context() as few:
-        few.setattr("trainables.guarantee.certify._MANY", 2)
+        few.setattr("trainables.dp.accounting.certification._MANY", 2)
         _within_reach.cache_clear()
         found = certify(many(3, 1e-3), delta=1e-5, effort="running")
         assert (found.accountant, found.tight) == ("pld", False)

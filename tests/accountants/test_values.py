@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from _mechanisms import mechanism
 
-from trainables.accountants import account, bounds_after, epsilon_after, noise_for
-from trainables.accountants._values import VERSION
+from trainables.dp.accounting import account, bounds_after, epsilon_after, noise_for
+from trainables.dp.accounting.values import VERSION
 
 # A change of any of these figures requires a new VERSION, and the new figures here.
 GOLDEN_VERSION = 8

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from tests.attacks._worlds import coins, every_figure, paired_coins, signals
 from tests.refusals import refused
 from trainables.attacks import Knowledge, _estimates, one_run
-from trainables.privacy.audit import epsilon_lower_bound
+from trainables.dp.audit.audit import epsilon_lower_bound
 
 # (m, r, v, delta) -> epsilon; those with delta 1e-5 and m >= 1000 agree with jax_privacy's.
 VECTORS = {

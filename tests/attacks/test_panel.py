@@ -10,8 +10,8 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, valid_attacks
 from trainables.attacks._panel import evaluation_rows, panel, record_scores
+from trainables.config.sections import SplitMode
 from trainables.figures import is_public
-from trainables.sections import SplitMode
 
 NAMES = [name for name in catalogue.names("attacks") if name != "one_run"]
 FIGURES = (

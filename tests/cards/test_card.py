@@ -7,14 +7,14 @@ from dataclasses import asdict
 import pytest
 
 from tests.refusals import refused
-from trainables.accountants import account, certify, release
 from trainables.cards.card import StepAudit, make, read, with_sweep
 from trainables.cards.page import to_markdown
-from trainables.config import PrivacyConfig, TrainingConfig
+from trainables.config.mechanism import build_from
+from trainables.config.trial import PrivacyConfig, TrainingConfig
+from trainables.dp.accounting import account, certify, release
+from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import InvalidData
 from trainables.figures import curator_only
-from trainables.privacy.from_config import build_from
-from trainables.privacy.rounding import format_epsilon
 
 _AUDIT = StepAudit(verdict="pass", measured=0.177, low=0.17, high=0.184)
 

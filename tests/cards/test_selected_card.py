@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 import pytest
 
-from trainables.accountants import account
 from trainables.cards.card import make, with_sweep
 from trainables.cards.page import to_markdown
 from trainables.cards.selected import of_selected
-from trainables.config import PrivacyConfig, TrainingConfig
-from trainables.privacy.claim import meaning
-from trainables.privacy.from_config import build_from
+from trainables.config.mechanism import build_from
+from trainables.config.trial import PrivacyConfig, TrainingConfig
+from trainables.dp.accounting import account
+from trainables.dp.accounting.claim import meaning
 
 _OWN = {"expected_batch_size": 64, "epochs": 3}
 

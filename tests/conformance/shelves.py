@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from trainables import catalogue
-from trainables.config import SHELVES, TrialConfig, union_of
+from trainables.config.trial import SHELVES, TrialConfig, union_of
 
 
 def read_lists_anew():

@@ -3,12 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from trainables import catalogue, engines
-from trainables.accountants import account, noise_for
-from trainables.config import TrainingConfig
+from trainables import catalogue
+from trainables.config.mechanism import build_from
+from trainables.config.trial import TrainingConfig
+from trainables.dp import engines
+from trainables.dp.accounting import account, noise_for
+from trainables.dp.accounting.releases import release
 from trainables.errors import CannotAnalyze, InvalidInput
-from trainables.guarantee.releases import release
-from trainables.privacy.from_config import build_from
 
 _BOUNDS = catalogue.names("accountants", kind="guarantee")
 _NAMES = (*_BOUNDS, *catalogue.names("accountants", kind="figure"))

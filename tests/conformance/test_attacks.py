@@ -8,9 +8,9 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, valid_attacks
 from trainables.attacks._panel import panel, record_scores
-from trainables.config import parse
+from trainables.config.sections import SplitMode
+from trainables.config.trial import parse
 from trainables.figures import is_public
-from trainables.sections import SplitMode
 
 ATTACKS = catalogue.names("attacks")
 PARTS = {"references", "shadow", "texts", "coins"}

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from tests.refusals import refused
-from trainables import accountants
-from trainables.privacy.from_config import build
+from trainables.config.mechanism import build
+from trainables.dp import accounting
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "synthesis"
 
@@ -47,7 +47,7 @@ def test_the_implied_noise_has_the_epsilon_of_the_papers_formula(table1, decay):
     for z0, tau in table1.implied(decay, epsilon=1e4, epochs=24, delta=5e-4):
         job = table1.Job("atis", "clc", decay, "implied", 0.5, z0, tau)
         mechanism = build(job.config(), num_records=2_463)
-        assert accountants.account(mechanism).epsilon_paper == pytest.approx(1e4, rel=0.01)
+        assert accounting.account(mechanism).epsilon_paper == pytest.approx(1e4, rel=0.01)
 
 
 def test_a_point_is_chosen_by_validation_once_all_candidates_have_ended(table1):

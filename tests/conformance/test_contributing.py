@@ -51,7 +51,7 @@ def rows():
 
 def problems(row):
     """What entries of a shelf lack of what the table says."""
-    shelf = row.shelf.removeprefix("trainables.")
+    shelf = row.shelf
     found = []
     for name in catalogue.names(shelf):
         kind = catalogue.kind_of(shelf, name)
@@ -82,7 +82,7 @@ def test_the_table_is_read():
         *("datasets", "models", "engines", "schedules", "accountants", "attacks", "metrics"),
         *("generation", "strategies", "optimizers", "learning_rates", "commands"),
     }
-    (engines,) = (row for row in rows() if row.shelf == "trainables.engines")
+    (engines,) = (row for row in rows() if row.shelf == "trainables.dp.engines")
     assert engines.members[""]["make"] == ("model", "mechanism", "setup")
     assert engines.kinds == ("private", "plain", "prior")
 
@@ -90,7 +90,7 @@ def test_the_table_is_read():
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.shelf)
 def test_every_entry_has_what_the_table_says(row):
     assert problems(row) == []
-    shelf = row.shelf.removeprefix("trainables.")
+    shelf = row.shelf
     kinds = {catalogue.kind_of(shelf, name) for name in catalogue.names(shelf)}
     assert kinds == (set(row.kinds) or {None})
 
@@ -105,10 +105,10 @@ def test_an_entry_that_lacks_something_is_found(drop_in):
     drop_in(
         "schedules", "bare", '"""A decay without a mark."""\n\n\ndef factor(epoch):\n    return 1\n'
     )
-    (row,) = (row for row in _ROWS if row.shelf == "trainables.schedules")
+    (row,) = (row for row in _ROWS if row.shelf == "trainables.dp.schedules")
     assert problems(row) == [
-        "trainables.schedules.bare: factor(epoch)",
-        "trainables.schedules.bare: no MARK",
+        "trainables.dp.schedules.bare: factor(epoch)",
+        "trainables.dp.schedules.bare: no MARK",
     ]
 
 

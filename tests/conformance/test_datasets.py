@@ -9,7 +9,7 @@ from sweep.planning.accounting import Accounting
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config import data_config, parse
+from trainables.config.trial import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair
 from trainables.data.records import Utterance
@@ -68,7 +68,7 @@ from typing import Literal
 from pydantic import Field
 
 from trainables.data.records import LabelSchema, Utterance
-from trainables.sections import DataConfig
+from trainables.config.sections import DataConfig
 
 PUBLIC = True
 _COLOURS = ("red", "green", "blue", "white")

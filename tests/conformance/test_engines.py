@@ -14,11 +14,12 @@ from tests.dashboards import samples
 from tests.engines.engine_checks import SIZE, engine_on
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
-from trainables import catalogue, engines
-from trainables.config import parse
-from trainables.frozen import written_fields
-from trainables.privacy.from_config import build
-from trainables.sections import DeltaConfig
+from trainables import catalogue
+from trainables.config.frozen import written_fields
+from trainables.config.mechanism import build
+from trainables.config.sections import DeltaConfig
+from trainables.config.trial import parse
+from trainables.dp import engines
 
 _NAMES = catalogue.names("engines")
 _PRIVATE = catalogue.names("engines", kind="private")
@@ -121,9 +122,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainables.engines._look import Look
+from trainables.dp.engines._look import Look
 from trainables.errors import InvalidInput
-from trainables.sections import HANDED_IN, PrivacyConfig, Sampling
+from trainables.config.sections import HANDED_IN, PrivacyConfig, Sampling
 
 TASKS = ("nlu",)
 LOOK = Look(label="Quiet SGD", light="#123456", dark="#abcdef", mark="square")
@@ -145,7 +146,7 @@ def check(mechanism):
 
 
 def make(model, mechanism, setup):
-    from trainables.engines._private import PrivateEngine
+    from trainables.dp.engines._private import PrivateEngine
 
     return PrivateEngine(model, mechanism, setup)
 '''

@@ -4,11 +4,11 @@ from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config import entry_fields, parse
-from trainables.frozen import written_fields
+from trainables.config.frozen import written_fields
+from trainables.config.mechanism import build
+from trainables.config.sections import TextConfig
+from trainables.config.trial import entry_fields, parse
 from trainables.generation._material import PARSES, UTTERANCES, Material, Plan
-from trainables.privacy.from_config import build
-from trainables.sections import TextConfig
 
 _NAMES = catalogue.names("generation")
 _MATERIAL = Material(("call ann", "wake me"), ("(call ann)", "(alarm)"), ("phone", "clock"))
@@ -76,8 +76,8 @@ from typing import Literal
 from pydantic import Field
 
 from trainables.generation._material import UTTERANCES, Drawn, StageTexts
-from trainables.frozen import constants_of
-from trainables.sections import SynthesisConfig, TextConfig
+from trainables.config.frozen import constants_of
+from trainables.config.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False

@@ -5,8 +5,8 @@ from search_spaces.expansion import expand
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue
-from trainables.config import ModelConfig, model_part, parse
-from trainables.frozen import written_fields
+from trainables.config.frozen import written_fields
+from trainables.config.trial import ModelConfig, model_part, parse
 
 __all__ = ["place"]
 
@@ -38,7 +38,7 @@ from typing import Literal
 from pydantic import Field
 
 from trainables.models import clc
-from trainables.sections import ModelConfig
+from trainables.config.sections import ModelConfig
 
 SHADOW_LEARNING_RATE = 1e-3
 

@@ -5,14 +5,15 @@ import pytest
 from search_spaces.parts import Budget
 from sweep.spending.gate import epsilon_refusal
 from tests.refusals import refused
-from trainables import accountants, catalogue
-from trainables.config import parse
+from trainables import catalogue
+from trainables.config.mechanism import build, with_noise
+from trainables.config.trial import parse
+from trainables.dp import accounting
 from trainables.figure_cache import FigureCache
-from trainables.privacy.from_config import build, with_noise
 
 ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share of delta."""
 
-from trainables.guarantee.gaussian import gaussian_epsilon
+from trainables.dp.accounting.gaussian import gaussian_epsilon
 
 
 def of_release(what, *, delta):
@@ -60,10 +61,10 @@ def test_a_target_is_met_by_them(tmp_path):
     wanted = config(noise_multiplier={"target_epsilon": 20.0}, accountant="basic")
     for _ in range(2):  # worked out, and found again
         found, mechanism = FigureCache(tmp_path / "cache").resolve(wanted, num_records=640)
-        summary = accountants.account(mechanism, accountant="basic")
+        summary = accounting.account(mechanism, accountant="basic")
         assert 0.99 * 20 <= summary.epsilon <= 20
         assert (summary.accountant, summary.tight) == ("basic", False)
-    tighter, _ = accountants.resolve(
+    tighter, _ = accounting.resolve(
         with_noise(wanted, 1.0).model_copy(
             update={"privacy": wanted.privacy.model_copy(update={"accountant": None})}
         ),
@@ -75,7 +76,7 @@ def test_a_target_is_met_by_them(tmp_path):
 def test_a_budget_is_held_by_them():
     built = build(config(noise_multiplier=4.0), num_records=640)
     costs = [
-        accountants.account(built.first(epochs), accountant="basic").epsilon
+        accounting.account(built.first(epochs), accountant="basic").epsilon
         for epochs in range(1, 7)
     ]
     assert costs == sorted(costs)
@@ -89,12 +90,12 @@ def test_one_that_claims_too_little_changes_nothing(drop_in):
     low = ACCOUNTANT.replace("    return sum(", "    return 0.001 * sum(")
     drop_in("accountants", "low", low, "guarantee")
     built = build(config(noise_multiplier=4.0), num_records=640)
-    assert accountants.account(built, accountant="low") == accountants.account(built)
+    assert accounting.account(built, accountant="low") == accounting.account(built)
 
 
 def test_one_of_another_kind_holds_no_target(drop_in):
     drop_in("accountants", "guess", ACCOUNTANT, "figure")
     with refused(r"guess: it is no guarantee .*basic, gaussian"):
-        accountants.resolve(
+        accounting.resolve(
             config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"), num_records=640
         )

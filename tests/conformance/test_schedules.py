@@ -5,8 +5,8 @@ import math
 import pytest
 
 from trainables import catalogue
-from trainables.config import NoiseDecay, PrivacyConfig, TrainingConfig
-from trainables.privacy.from_config import build_from
+from trainables.config.mechanism import build_from
+from trainables.config.trial import NoiseDecay, PrivacyConfig, TrainingConfig
 
 _NAMES = catalogue.names("schedules")
 

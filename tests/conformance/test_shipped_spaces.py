@@ -24,9 +24,9 @@ from tests.libraries import IGNORED
 from tests.sweep.ray_metrics import own_ray
 from tests.sweep.sweeps import make_store, settings_in
 from tests.tasks._pairs import write_pairs
-from trainables import goals
-from trainables.config import parse
-from trainables.privacy.from_config import claims_privacy
+from trainables.config import goals
+from trainables.config.mechanism import claims_privacy
+from trainables.config.trial import parse
 
 pytestmark = IGNORED
 # What is passed to --set where a space sets the field, or sets it to this value.

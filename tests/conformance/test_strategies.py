@@ -8,7 +8,7 @@ from search_spaces.search import STRATEGIES
 from sweep.search.suggest import Observation, suggest
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.seeding import generator
+from trainables.dp.seeding import generator
 
 AXES = {
     "training.learning_rate": {"range": {"low": 1e-4, "high": 1e-1, "log": True}},

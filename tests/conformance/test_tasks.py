@@ -2,8 +2,9 @@ import pytest
 
 from tests.refusals import refused
 from tests.trials import run_alone
-from trainables import catalogue, figures, goals
-from trainables.config import parse
+from trainables import catalogue, figures
+from trainables.config import goals
+from trainables.config.trial import parse
 from trainables.tasks import Task
 
 _NAMES = catalogue.names("tasks")
@@ -62,8 +63,8 @@ ENGINE = '''"""Nothing to step."""
 
 from typing import Annotated, Literal
 
-from trainables.engines._look import Look
-from trainables.sections import HANDED_IN, PrivacyConfig
+from trainables.dp.engines._look import Look
+from trainables.config.sections import HANDED_IN, PrivacyConfig
 
 TASKS = ("counting",)
 LOOK = Look(label="None", light="#000000", dark="#ffffff")

@@ -11,11 +11,12 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
-from trainables import catalogue, engines
-from trainables.config import parse
-from trainables.engines._toy import ChosenGradients, ChosenRecords
-from trainables.guarantee.noise import public_key
-from trainables.privacy.from_config import build
+from trainables import catalogue
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp import engines
+from trainables.dp.engines._toy import ChosenGradients, ChosenRecords
+from trainables.dp.noise import public_key
 from trainables.system.communication import Alone
 from trainables.tasks._frame import engine_setup
 
@@ -23,7 +24,7 @@ OPTIMIZER = '''"""Steps of one length: w = w - lr sign(g)."""
 
 import torch
 
-from trainables.optimizers._optimizer import Optimizer
+from trainables.dp.optimizers._optimizer import Optimizer
 
 
 class _Signs(torch.optim.Optimizer):

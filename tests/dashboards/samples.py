@@ -4,11 +4,11 @@ import math
 from functools import cache
 
 from dashboards.results import Sweep, Trial
-from trainables.accountants import account
 from trainables.attacks import strongest
 from trainables.cards import card as cards
-from trainables.config import parse
-from trainables.privacy.from_config import build
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp.accounting import account
 
 INJECTED = "<script>alert('x')</script> & \"quoted\""
 

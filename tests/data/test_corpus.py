@@ -12,7 +12,7 @@ import pytest
 from tests.lines import write_lines
 from tests.refusals import refused
 from tests.utterances import said
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data import storage
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema, Utterance

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.refusals import refused
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data.split import make_split, training_size
 
 N = 1_003

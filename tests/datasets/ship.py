@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from trainables import catalogue
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data import schemas
 from trainables.data.schema import schema_of, to_json
 from trainables.data.storage import normalise

@@ -12,7 +12,7 @@ import pytest
 
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data import made
 from trainables.data.bio import slots_lenient, slots_strict
 from trainables.data.corpus import open_corpus

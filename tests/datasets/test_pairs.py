@@ -10,7 +10,7 @@ import pytest
 
 from tests.lines import write_lines
 from tests.refusals import refused
-from trainables.config import data_config, parse
+from trainables.config.trial import data_config, parse
 from trainables.data.pairs import open_pairs, pair_files, read_pairs
 from trainables.datasets import treedst
 from trainables.errors import InvalidData

@@ -10,7 +10,7 @@ from tests.datasets.ship import shipped_text
 from tests.lines import write_lines
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data import schema as schemas
 from trainables.datasets import bio_folder, json_lines, nlu_eval
 from trainables.errors import InvalidData

@@ -6,7 +6,7 @@ import pytest
 
 from tests.refusals import refused
 from tests.utterances import said
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.datasets import sgd_dialogues
 from trainables.errors import InvalidData
 

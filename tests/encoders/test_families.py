@@ -23,7 +23,7 @@ from tests.encoders.family_folders import with_config
 from tests.models._builds import SCHEMA, save_model
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config import data_config, model_part
+from trainables.config.trial import data_config, model_part
 from trainables.data.batches import batch_of_texts
 from trainables.encoders.hub import public_encoder
 from trainables.encoders.source import HubEncoder

@@ -12,7 +12,7 @@ import torch
 from tests.encoders import family_folders
 from tests.models._builds import save_model
 from tests.refusals import refused
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.encoders import hub as encoders_hub
 from trainables.encoders.hub import PACKAGED, public_encoder
 from trainables.encoders.source import HubEncoder

@@ -15,7 +15,7 @@ from tests.lines import write_lines
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config import data_config, parse
+from trainables.config.trial import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.learnt import (
     THRESHOLDS,

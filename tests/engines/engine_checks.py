@@ -15,18 +15,18 @@ from scipy.stats import binom, chi2, norm
 
 from tests.whole_trial.naive import sum_of_clipped
 from trainables import catalogue
-from trainables.config import parse
-from trainables.engines import Setup
-from trainables.engines._toy import (
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp.engines import Setup
+from trainables.dp.engines._toy import (
     ChosenBatch,
     ChosenByRecord,
     ChosenGradients,
     ChosenRecords,
     draw_of,
 )
-from trainables.guarantee.noise import public_key
-from trainables.guarantee.sampling import sampler
-from trainables.privacy.from_config import build
+from trainables.dp.noise import public_key
+from trainables.dp.sampling import sampler
 from trainables.system.communication import Alone
 
 FALSE_ALARM = 1e-6

@@ -25,22 +25,22 @@ from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from tests.whole_trial import units
 from tests.whole_trial.small import NUM_RECORDS, Utterances, model_and_loader
-from trainables.engines import _check, _private
-from trainables.engines._check import TOLERANCE, Schedule, difference, some_of
-from trainables.engines._private import PrivateEngine
+from trainables.dp import per_record
+from trainables.dp.engines import _check, _private
+from trainables.dp.engines._check import TOLERANCE, Schedule, difference, some_of
+from trainables.dp.engines._private import PrivateEngine
+from trainables.dp.gradient_hook import GradientHook
+from trainables.dp.layers.char_cnn import CharCnnEntry
+from trainables.dp.layers.crf.layer import CrfEntry
+from trainables.dp.layers.embedding import EmbeddingEntry
+from trainables.dp.layers.factored import FactoredEntry
+from trainables.dp.layers.layer_norm import LayerNormEntry
+from trainables.dp.layers.linear import LinearEntry
+from trainables.dp.layers.lstm import LstmEntry
+from trainables.dp.layers.tied_table import TiedTableEntry
+from trainables.dp.noise import public_key
 from trainables.errors import TrialFailed
 from trainables.figures import is_public
-from trainables.guarantee import per_record
-from trainables.guarantee.noise import public_key
-from trainables.layers.char_cnn import CharCnnEntry
-from trainables.layers.crf.layer import CrfEntry
-from trainables.layers.embedding import EmbeddingEntry
-from trainables.layers.factored import FactoredEntry
-from trainables.layers.layer_norm import LayerNormEntry
-from trainables.layers.linear import LinearEntry
-from trainables.layers.lstm import LstmEntry
-from trainables.layers.tied_table import TiedTableEntry
-from trainables.privacy.clipping import GradientHook
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
 from trainables.tasks._frame import clipping_check

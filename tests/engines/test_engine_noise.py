@@ -8,7 +8,7 @@ import pytest
 import torch
 from engine_checks import SIZE, Meeting, alphas, check_noise_scale, engine_on, gradients, mechanism
 
-from trainables.guarantee.noise import SecretKey
+from trainables.dp.noise import SecretKey
 
 Z, C = 0.8, 1.5
 NOISE = {"noise_multiplier": Z, "max_grad_norm": C}

@@ -11,7 +11,7 @@ from engine_checks import SIZE, WAYS, WIDTHS, change, engine_on, gradients, mech
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.layers.linear import LinearEntry
+from trainables.dp.layers.linear import LinearEntry
 
 SLACK = 1 + 1e-4
 C = 1.5

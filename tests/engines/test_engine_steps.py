@@ -16,12 +16,12 @@ from torch import nn
 from tests.refusals import refused
 from tests.whole_trial.naive import sum_of_clipped
 from trainables import catalogue
-from trainables.engines import Setup, audit_step
-from trainables.engines._passes import passes
-from trainables.engines._toy import ChosenRecords
+from trainables.dp import per_record
+from trainables.dp.engines import Setup, audit_step
+from trainables.dp.engines._passes import passes
+from trainables.dp.engines._toy import ChosenRecords
+from trainables.dp.noise import SecretKey, public_key
 from trainables.errors import TrialFailed
-from trainables.guarantee import per_record
-from trainables.guarantee.noise import SecretKey, public_key
 from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}
@@ -389,7 +389,7 @@ def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine):
 
 
 def test_an_engine_is_refused_another_ones_mechanism():
-    from trainables.engines import dp_sgd
+    from trainables.dp.engines import dp_sgd
 
     setup = Setup(
         loader=None, ids=np.arange(9), learning_rate=1.0, comm=Alone(), key=public_key(0, "t")

@@ -3,7 +3,7 @@ import torch
 from engine_checks import Meeting, engine_on, gradients, mechanism, weights_of
 
 from tests.refusals import refused
-from trainables.config import parse
+from trainables.config.trial import parse
 
 RATE = 1e-3  # of `engine_on`
 

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from tests.models._builds import build_model, random_batch
-from trainables.config import parse
+from trainables.config.trial import parse
 
 NUM_RECORDS = 6
 # Operations whose result, or the size of it, the host has to know.
@@ -55,7 +55,7 @@ class Reads(TorchDispatchMode):
 
     def note(self):
         frame = sys._getframe(1)
-        house = str(Path(parse.__code__.co_filename).parent)
+        house = str(Path(parse.__code__.co_filename).parents[1])
         while not frame.f_code.co_filename.startswith(house):
             assert frame.f_back is not None
             frame = frame.f_back

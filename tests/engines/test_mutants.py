@@ -11,14 +11,13 @@ import test_sampling as draws
 import torch
 from engine_checks import change, gradients, mechanism
 
-from trainables.engines import _passes, _private, audit_step
-from trainables.engines._passes import Pass
+from trainables.dp import gradient_hook, sampling
+from trainables.dp.engines import _passes, _private, audit_step
+from trainables.dp.engines._passes import Pass
+from trainables.dp.layers import bookkeeping
+from trainables.dp.mechanism import Mechanism
+from trainables.dp.noise import SecretKey
 from trainables.errors import TrialFailed
-from trainables.guarantee import sampling
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.noise import SecretKey
-from trainables.layers import bookkeeping
-from trainables.privacy import clipping
 
 C = 1.5
 
@@ -66,7 +65,7 @@ def _std_times(factor):
 
 
 def _no_clip(patch):
-    patch.setattr(clipping, "clip_factor", lambda norms, *_: torch.ones_like(norms))
+    patch.setattr(gradient_hook, "clip_factor", lambda norms, *_: torch.ones_like(norms))
     right = bookkeeping.clipped_sum
     patch.setattr(
         bookkeeping, "clipped_sum", lambda *a, **k: right(*a, **{**k, "max_grad_norm": 1e30})
@@ -79,7 +78,7 @@ def _clip_each_group(patch):
             view.mul_(min(1.0, self.max_grad_norm / float(view.norm())))
         return gradient.group_norms().norm()
 
-    patch.setattr(clipping.GradientHook, "clip_", clip_)
+    patch.setattr(gradient_hook.GradientHook, "clip_", clip_)
 
 
 def _clip_the_sum(patch):

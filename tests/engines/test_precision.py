@@ -5,13 +5,13 @@ import torch
 from engine_checks import OneBatch, engine_of
 
 from tests.models._builds import ADAPTED, MODELS, build_model, random_batch, trained
-from trainables.engines._gradient import GradientSource
-from trainables.layers.linear import Linear
-from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import time_major
-from trainables.layers.precision import passes_in
-from trainables.layers.tape import Tape, recording
-from trainables.privacy.flat import FlatGradient, Layout
+from trainables.dp.engines._gradient import GradientSource
+from trainables.dp.flat import FlatGradient, Layout
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.lstm import BiLstm
+from trainables.dp.layers.packing import time_major
+from trainables.dp.layers.precision import passes_in
+from trainables.dp.layers.tape import Tape, recording
 
 NUM_RECORDS = 5
 CPU = torch.device("cpu")

@@ -9,10 +9,10 @@ import pytest
 from engine_checks import mechanism
 
 from tests.refusals import refused
-from trainables.engines import Setup
-from trainables.guarantee.noise import public_key
-from trainables.guarantee.population import Population
-from trainables.guarantee.sampling import sampler
+from trainables.dp.engines import Setup
+from trainables.dp.noise import public_key
+from trainables.dp.population import Population
+from trainables.dp.sampling import sampler
 from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}

@@ -10,11 +10,12 @@ from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from tests.engines.engine_checks import engine_on
 from tests.refusals import refused
-from trainables import accountants, catalogue
-from trainables.accountants import account, certify, release
-from trainables.config import TrainingConfig, TrialConfig, parse
+from trainables import catalogue
+from trainables.config.mechanism import build
+from trainables.config.trial import TrainingConfig, TrialConfig, parse
+from trainables.dp import accounting
+from trainables.dp.accounting import account, certify, release
 from trainables.errors import TrialFailed
-from trainables.privacy.from_config import build
 
 
 def config(**fields):
@@ -36,7 +37,7 @@ def test_it_releases_nothing_and_costs_nothing_under_every_accountant():
     assert found.gaussian_mu < 1e-4
     for name in catalogue.names("accountants", kind="guarantee"):
         assert account(made, accountant=name).epsilon == 0.0
-    assert accountants.epsilon_after(made, 1) == 0.0
+    assert accounting.epsilon_after(made, 1) == 0.0
 
 
 def test_it_changes_no_total_of_other_trials():

@@ -15,7 +15,7 @@ import pytest
 from sweep import cli
 from tests.lines import read_lines, write_lines
 from trainables import catalogue
-from trainables.config import data_config
+from trainables.config.trial import data_config
 
 
 class Sentence(NamedTuple):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from tests.models._texts import EVERY, Letters, encode_texts, llama, small_lm, with_adapters
 from tests.refusals import refused
-from trainables.config import part
+from trainables.config.trial import part
 from trainables.generation.decoding import draw
 
 LEAST = 1e-6  # temperature, at which the likeliest text is drawn

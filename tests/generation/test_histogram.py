@@ -9,8 +9,8 @@ import torch
 from scipy.stats import chi2, norm
 
 from tests.refusals import refused
+from trainables.dp.noise import add_noise_, public_key
 from trainables.generation.histogram import add_noise, counts_of
-from trainables.guarantee.noise import add_noise_, public_key
 
 KEY = public_key(0, "histogram")
 MANY = {f"bin {number}": 1e6 for number in range(20_000)}  # so large that none is cut at 0

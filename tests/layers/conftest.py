@@ -3,7 +3,7 @@
 import pytest
 
 from tests.system.test_native import COMPILES
-from trainables.layers import gram
+from trainables.dp.layers import gram
 
 
 @pytest.fixture(params=["compiled", "torch"])

@@ -2,9 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trainables.layers.attention import attention
-from trainables.layers.dropout import Masks
-from trainables.layers.packing import by_length
+from trainables.dp.layers.attention import attention
+from trainables.dp.layers.dropout import Masks
+from trainables.dp.layers.packing import by_length
 
 
 @pytest.mark.parametrize("causal", [False, True])

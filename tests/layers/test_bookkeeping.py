@@ -19,12 +19,12 @@ from tests.models._builds import (
 )
 from tests.privacy.definition import clipped_sum as definition
 from tests.refusals import refused
-from trainables.layers import bookkeeping
-from trainables.layers.bookkeeping import clipped_sum, gradient, unsupported_modules
-from trainables.layers.embedding import Embedding
-from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows, one_row_each
-from trainables.layers.tape import Tape
+from trainables.dp.layers import bookkeeping
+from trainables.dp.layers.bookkeeping import clipped_sum, gradient, unsupported_modules
+from trainables.dp.layers.embedding import Embedding
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import Rows, one_row_each
+from trainables.dp.layers.tape import Tape
 
 NUM_RECORDS = 9
 UNITS = {

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from tests.models._builds import assert_sum_is_the_definitions
-from trainables.layers import char_cnn
-from trainables.layers.char_cnn import NUM_CHARS, CharCnn, encode
-from trainables.layers.packing import one_row_each
+from trainables.dp.layers import char_cnn
+from trainables.dp.layers.char_cnn import NUM_CHARS, CharCnn, encode
+from trainables.dp.layers.packing import one_row_each
 
 WORDS = ("flights", "from", "a", "Boston", "é", "x" * 30, "o'clock")
 FILTERS, KERNEL = 5, 3

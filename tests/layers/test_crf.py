@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from trainables.layers.crf import layer as crf_layer
-from trainables.layers.crf import statistics as crf_statistics
-from trainables.layers.crf import viterbi
-from trainables.layers.crf.layer import LinearChainCrf
-from trainables.layers.crf.statistics import Scores, forward_backward
-from trainables.layers.packing import time_major
-from trainables.layers.tape import Tape, plain, recording
-from trainables.layers.units import Units
+from trainables.dp.layers.crf import layer as crf_layer
+from trainables.dp.layers.crf import statistics as crf_statistics
+from trainables.dp.layers.crf import viterbi
+from trainables.dp.layers.crf.layer import LinearChainCrf
+from trainables.dp.layers.crf.statistics import Scores, forward_backward
+from trainables.dp.layers.packing import time_major
+from trainables.dp.layers.tape import Tape, plain, recording
+from trainables.dp.layers.units import Units
 
 
 def random_crf(num_tags, *, scale=1.0):

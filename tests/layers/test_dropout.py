@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from tests.system.test_native import COMPILES
-from trainables.layers import dropout
-from trainables.layers.dropout import DropsByRecord, Masks
-from trainables.seeding import stream_seed
+from trainables.dp.layers import dropout
+from trainables.dp.layers.dropout import DropsByRecord, Masks
+from trainables.dp.seeding import stream_seed
 
 GOLDEN = ["a328ab2438d48052", "1cc64e127c4149da"]
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from trainables.layers.char_cnn import CharCnn, CharCnnEntry
-from trainables.layers.crf.layer import LinearChainCrf
-from trainables.layers.factored import FactoredLinear
-from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
-from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import Rows
-from trainables.layers.rounding import FLOAT32, upper_row_norms
-from trainables.layers.tape import Tape, recording
-from trainables.layers.units import Units
+from trainables.dp.layers.char_cnn import CharCnn, CharCnnEntry
+from trainables.dp.layers.crf.layer import LinearChainCrf
+from trainables.dp.layers.factored import FactoredLinear
+from trainables.dp.layers.layer_norm import LayerNorm, LayerNormEntry
+from trainables.dp.layers.lstm import BiLstm
+from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.rounding import FLOAT32, upper_row_norms
+from trainables.dp.layers.tape import Tape, recording
+from trainables.dp.layers.units import Units
 
 ROWS = Rows(np.array([0, 0, 1, 1, 1]), 2)
 UNITS = Units(torch.arange(2), 2)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.layers import factored, gram
-from trainables.layers.factored import FactoredLinear
-from trainables.layers.packing import Rows
-from trainables.layers.precision import passes_in
-from trainables.layers.rounding import row_norms
-from trainables.layers.tape import Tape, recording
-from trainables.layers.units import Units
+from trainables.dp.layers import factored, gram
+from trainables.dp.layers.factored import FactoredLinear
+from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.precision import passes_in
+from trainables.dp.layers.rounding import row_norms
+from trainables.dp.layers.tape import Tape, recording
+from trainables.dp.layers.units import Units
 from trainables.system import native
 
 pytestmark = pytest.mark.usefixtures("way")

@@ -12,20 +12,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from trainables.layers import factored, gram
-from trainables.layers.bookkeeping import add_clipped
-from trainables.layers.char_cnn import NUM_CHARS, CharCnn, CharCnnEntry
-from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
-from trainables.layers.crf.statistics import LogPairs, ProductPairs
-from trainables.layers.embedding import Embedding, EmbeddingEntry
-from trainables.layers.factored import FactoredEntry, FactoredLinear
-from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
-from trainables.layers.linear import Linear, LinearEntry
-from trainables.layers.lstm import BiLstm, LstmEntry
-from trainables.layers.packing import Rows, time_major
-from trainables.layers.rounding import Size, upper_bound
-from trainables.layers.tied_table import TiedEntry, TiedTableEntry, combine
-from trainables.layers.units import Units
+from trainables.dp.layers import factored, gram
+from trainables.dp.layers.bookkeeping import add_clipped
+from trainables.dp.layers.char_cnn import NUM_CHARS, CharCnn, CharCnnEntry
+from trainables.dp.layers.crf.layer import CrfEntry, LinearChainCrf
+from trainables.dp.layers.crf.statistics import LogPairs, ProductPairs
+from trainables.dp.layers.embedding import Embedding, EmbeddingEntry
+from trainables.dp.layers.factored import FactoredEntry, FactoredLinear
+from trainables.dp.layers.layer_norm import LayerNorm, LayerNormEntry
+from trainables.dp.layers.linear import Linear, LinearEntry
+from trainables.dp.layers.lstm import BiLstm, LstmEntry
+from trainables.dp.layers.packing import Rows, time_major
+from trainables.dp.layers.rounding import Size, upper_bound
+from trainables.dp.layers.tied_table import TiedEntry, TiedTableEntry, combine
+from trainables.dp.layers.units import Units
 
 TOLERANCE = 1e-4
 

@@ -14,12 +14,12 @@ from search_spaces.expansion import own_fields
 from tests.encoders import family_folders
 from tests.privacy.definition import clipped_sum as definition
 from trainables import catalogue
-from trainables.config import data_config, model_part
+from trainables.config.trial import data_config, model_part
 from trainables.data.batches import PackedBatch
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
-from trainables.guarantee import per_record
-from trainables.layers.bookkeeping import clipped_sum
+from trainables.dp import per_record
+from trainables.dp.layers.bookkeeping import clipped_sum
 
 SCHEMA = LabelSchema(
     intents=tuple("abcde"), slots=tuple(f"slot{n}" for n in range(6)), source="invented"

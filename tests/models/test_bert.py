@@ -8,9 +8,9 @@ import torch
 from tests.encoders import family_folders
 from tests.models._builds import SCHEMA, TYPES, build_model, built, random_batch
 from tests.refusals import refused
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.data.batches import batch_of_texts
-from trainables.layers.packing import by_length
+from trainables.dp.layers.packing import by_length
 from trainables.models.bert import build
 
 

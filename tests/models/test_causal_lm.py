@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.models._builds import assert_sum_is_the_definitions, trained
 from tests.models._texts import EVERY, TEXTS, Letters, encode_texts, small_lm, with_adapters
 from tests.refusals import refused
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.data.texts import EncodedTexts
+from trainables.dp.layers import tied_table
+from trainables.dp.layers.bookkeeping import gradient
+from trainables.dp.layers.tied_table import TiedEntry
 from trainables.generation.decoding import draw
-from trainables.layers import tied_table
-from trainables.layers.bookkeeping import gradient
-from trainables.layers.tied_table import TiedEntry
 from trainables.models._gpt2 import causal_lm
 from trainables.models._tokenizers import load_bpe, train_bpe
 from trainables.models.causal_lm import build

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from tests.models._builds import SCHEMA, TYPES, built, made_corpus, random_batch
 from tests.refusals import refused
 from trainables.data.records import LabelSchema
+from trainables.dp.layers.bookkeeping import unsupported_modules
 from trainables.encoders.about import about_of
 from trainables.errors import InvalidData
-from trainables.layers.bookkeeping import unsupported_modules
 from trainables.models._features import tag_parts
 from trainables.models._nlu import bio_scores
 from trainables.system import phase

@@ -7,7 +7,7 @@ from sweep.results.export_encoder import write_encoder
 from tests.encoders import family_folders
 from tests.models._builds import made_corpus, save_model
 from trainables import saved
-from trainables.config import data_config, model_part
+from trainables.config.trial import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.models import _features
 from trainables.models.features import build

@@ -20,7 +20,7 @@ from tests.models._builds import (
 )
 from tests.refusals import refused
 from trainables import saved
-from trainables.config import data_config, model_part, parse
+from trainables.config.trial import data_config, model_part, parse
 from trainables.data.batches import Loader
 from trainables.encoders.about import about_of
 from trainables.models._files import ENCODER, files_digest

@@ -13,7 +13,7 @@ from torch import nn
 from tests.encoders.family_folders import with_config
 from tests.models._texts import EVERY, encode_texts, llama
 from tests.refusals import refused
-from trainables.config import SynthesisConfig, model_part
+from trainables.config.trial import SynthesisConfig, model_part
 from trainables.models._hub_lm import Pretrained, load_lm, require_source, save_lm, source_of
 from trainables.models._tokenizers import train_bpe
 from trainables.models.causal_lm import build

@@ -24,12 +24,12 @@ from tests.models._texts import moved
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
-from trainables.config import data_config, parse
+from trainables.config.trial import data_config, parse
+from trainables.dp.layers import bookkeeping
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.tape import plain
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.layers import bookkeeping
-from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows
-from trainables.layers.tape import plain
 from trainables.models import _lora, lora
 from trainables.models._lora import Adapted, AdaptedForeign, Foreign
 

@@ -13,7 +13,7 @@ from tests.models._builds import (
     random_batch,
     trained,
 )
-from trainables.layers.bookkeeping import unsupported_modules
+from trainables.dp.layers.bookkeeping import unsupported_modules
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -10,7 +10,7 @@ from tests.models.test_own_draws import changed
 from tests.models.test_own_model import here, model, replaced
 from tests.models.test_own_state import CASES, built_here, code, write
 from tests.refusals import refused
-from trainables.config import parse
+from trainables.config.trial import parse
 
 __all__ = ["here"]
 

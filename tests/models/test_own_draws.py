@@ -5,10 +5,10 @@ import torch
 
 from tests.models._builds import SCHEMA, by_record, random_batch
 from trainables import catalogue
-from trainables.config import model_part
+from trainables.config.trial import model_part
+from trainables.dp import per_record
+from trainables.dp.seeding import stream_seed
 from trainables.encoders.word_vectors import bucket
-from trainables.guarantee import per_record
-from trainables.seeding import stream_seed
 
 CODE = """
 import torch

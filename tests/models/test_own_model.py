@@ -19,11 +19,11 @@ from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue, saved
-from trainables.config import parse
-from trainables.engines import GradientSource
+from trainables.config.trial import parse
+from trainables.dp.engines import GradientSource
+from trainables.dp.flat import FlatGradient, Layout
 from trainables.models._own import factory as factories
 from trainables.models.module import Config
-from trainables.privacy.flat import FlatGradient, Layout
 from trainables.system import checkpoint
 
 __all__ = ["place"]

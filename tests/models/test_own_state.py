@@ -18,7 +18,7 @@ from tests.models.test_own_model import EXAMPLE, here, model
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.data.records import NO_INTENT
 from trainables.errors import TrialFailed
 from trainables.models._own import process, worker

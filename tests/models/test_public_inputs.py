@@ -6,7 +6,7 @@ import torch
 
 from tests.encoders import family_folders
 from tests.encoders.test_learnt import corpus_in
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.models.features import build
 
 _PLACES = ("boston", "denver", "oslo", "paris")

@@ -9,7 +9,7 @@ from tests.encoders import family_folders
 from tests.models._builds import built
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config import data_config, model_part
+from trainables.config.trial import data_config, model_part
 from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS, about_of, write_about
 from trainables.errors import InvalidData
 

@@ -20,12 +20,12 @@ from torch import nn
 
 from tests.models._builds import MODELS, SCHEMA, TYPES, build_model, trained
 from tests.models._texts import EVERY, Letters, encode_texts, llama, small_lm, with_adapters
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.data.batches import PackedBatch
-from trainables.engines._gradient import GradientSource
+from trainables.dp.engines._gradient import GradientSource
+from trainables.dp.flat import FlatGradient, Layout
 from trainables.models._hub_lm import HubLm
 from trainables.models.features import build
-from trainables.privacy.flat import FlatGradient, Layout
 
 NUM_RECORDS = len(EVERY)
 

@@ -9,7 +9,7 @@ from sweep.results.export_encoder import write_encoder
 from tests.models._builds import MODELS, SCHEMA, build_model, built, read_fields, save_model
 from tests.refusals import refused
 from trainables import saved
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.data.records import NO_INTENT
 from trainables.models._files import files_digest
 

@@ -7,9 +7,9 @@ from safetensors.torch import load_file
 from tests.models._builds import PARTLY, assert_sum_is_the_definitions, build_model, random_batch
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import BERT, config, place, run
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.tape import Tape
 from trainables.errors import TrialFailed
-from trainables.layers.linear import Linear
-from trainables.layers.tape import Tape
 from trainables.models._lora import Adapted
 from trainables.system.communication import Alone
 from trainables.tasks._setup import prepare

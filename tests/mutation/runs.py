@@ -26,9 +26,9 @@ from .targets import Target, targets
 
 # The Python file through which a C source is used, and what compares it with its Python form.
 _USED_BY = {
-    "trainables/layers/_dropout.c": ("trainables/layers/dropout.py", "_native_factors"),
-    "trainables/layers/_gram.c": ("trainables/layers/gram.py", "_native_norms"),
-    "trainables/privacy/_box_muller.c": ("trainables/privacy/box_muller.py", "_native_normals"),
+    "trainables/dp/layers/_dropout.c": ("trainables/dp/layers/dropout.py", "_native_factors"),
+    "trainables/dp/layers/_gram.c": ("trainables/dp/layers/gram.py", "_native_norms"),
+    "trainables/dp/_box_muller.c": ("trainables/dp/box_muller.py", "_native_normals"),
 }
 _LEAST_TESTS = 3
 _BASE = ("tests/privacy/", "tests/accountants/", "tests/engines/test_sampling.py")

@@ -7,11 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_FOLDERS = (
-    *("trainables/guarantee", "trainables/privacy", "trainables/engines", "trainables/accountants"),
-    *("trainables/schedules", "trainables/clipping", "trainables/layers", "trainables/models/_own"),
-    "sweep/spending",
-)
+_FOLDERS = ("trainables/dp", "trainables/models/_own", "sweep/spending")
 _FILES = (
     "trainables/cards/selected.py",
     "trainables/figure_cache.py",
@@ -40,11 +36,7 @@ TESTS = (
     *("tests/sweep/runtime/test_one_budget.py", "tests/sweep/synthesis/test_data_card.py"),
     *("tests/cards", "tests/sweep/results", "tests/test_guarantee_page.py"),
     *("tests/sweep/search/test_selection_draws.py", "tests/attacks/test_release_audit.py"),
-    *(
-        f"trainables/{name}"
-        for name in ("guarantee", "privacy", "engines", "accountants", "schedules")
-    ),
-    *("trainables/layers", "trainables/optimizers", "trainables/generation"),
+    *("trainables/dp", "trainables/generation"),
     *("sweep/spending", "sweep/planning", "sweep/results"),
 )
 

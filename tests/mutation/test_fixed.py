@@ -27,4 +27,4 @@ def test_a_hundred_fixed_mutants_are_noticed():
 
 def test_sources_in_inner_folders_are_mutated_too():
     names = {target.name for target in targets()}
-    assert {"trainables/layers/linear.py", "trainables/layers/crf/statistics.py"} <= names
+    assert {"trainables/dp/layers/linear.py", "trainables/dp/layers/crf/statistics.py"} <= names

@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.privacy.flat import FlatGradient, Layout
+from trainables.dp.flat import FlatGradient, Layout
 
 NAMES = catalogue.names("optimizers")
 RATE = 0.1

@@ -24,7 +24,7 @@ NEEDED = {
     "trainables/data/schemas/atis.json",
     "trainables/encoders/shipped/dialogues/learnt.npy",
     "trainables/encoders/shipped/dialogues/model.safetensors",
-    "trainables/layers/_gram.c",
+    "trainables/dp/layers/_gram.c",
     "trainables/pretraining/texts/snips.txt",
 }
 

@@ -5,7 +5,7 @@ import torch
 from tests.encoders import family_folders
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config import data_config, model_part
+from trainables.config.trial import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.data.learnt import read_hashes
 from trainables.data.records import LabelSchema

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.guarantee.clipping import clip_factor
+from trainables.dp.clipping import clip_factor
 
 
 def clipped_sum(

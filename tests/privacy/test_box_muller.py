@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from tests.system.test_native import COMPILES
-from trainables.guarantee import noise
-from trainables.guarantee.noise import GaussianSource, add_noise_, num_extra, public_key
-from trainables.privacy import box_muller
+from trainables.dp import box_muller, noise
+from trainables.dp.noise import GaussianSource, add_noise_, num_extra, public_key
 from trainables.system import native
 
 STREAM = public_key(0, "box-muller").stream("a")

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from tests.refusals import refused
-from trainables.guarantee import scaling
-from trainables.guarantee.clipping import clip_factor
-from trainables.guarantee.mechanism import LEAST_GRAD_NORM
-from trainables.privacy.audit import distinguish, effective_multiplier, epsilon_lower_bound
-from trainables.privacy.clipping import GradientHook
-from trainables.privacy.flat import FlatGradient, Layout
+from trainables.dp import scaling
+from trainables.dp.audit.audit import distinguish, effective_multiplier, epsilon_lower_bound
+from trainables.dp.clipping import clip_factor
+from trainables.dp.flat import FlatGradient, Layout
+from trainables.dp.gradient_hook import GradientHook
+from trainables.dp.mechanism import LEAST_GRAD_NORM
 
 
 class Net(nn.Module):

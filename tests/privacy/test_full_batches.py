@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from tests.refusals import refused
-from trainables.config import parse
-from trainables.guarantee.noise import SecretKey
-from trainables.guarantee.sampling import sampler
-from trainables.privacy.from_config import build
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp.noise import SecretKey
+from trainables.dp.sampling import sampler
 
 N = 2_463
 

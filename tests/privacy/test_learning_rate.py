@@ -5,10 +5,10 @@ import math
 import pytest
 
 from tests.refusals import refused
-from trainables.config import parse
-from trainables.privacy.from_config import build
-from trainables.privacy.learning_rate import learning_rate_of
-from trainables.sections import TotalNoise
+from trainables.config.learning_rate import learning_rate_of
+from trainables.config.mechanism import build
+from trainables.config.sections import TotalNoise
+from trainables.config.trial import parse
 
 
 def config(**privacy):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.refusals import refused
-from trainables.config import PrivacyConfig, TargetEpsilon, TrainingConfig, parse
-from trainables.guarantee.mechanism import LEAST_GRAD_NORM, Mechanism
-from trainables.privacy.from_config import build, build_from, default_delta
+from trainables.config.mechanism import build, build_from, default_delta
+from trainables.config.trial import PrivacyConfig, TargetEpsilon, TrainingConfig, parse
+from trainables.dp.mechanism import LEAST_GRAD_NORM, Mechanism
 
 NAN, INF = math.nan, math.inf
 
@@ -278,7 +278,7 @@ def test_reasons_add_up():
 def test_accounting_needs_no_torch():
     """Planning and `sweep epsilon` must answer on a machine without it, and quickly."""
     code = (
-        "import sys, trainables.accountants as a, trainables.cards.card\n"
+        "import sys, trainables.dp.accounting as a, trainables.cards.card\n"
         "a.account, a.resolve, a.certify, a.release\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )

@@ -12,12 +12,12 @@ import torch
 from scipy.stats import chi2, kstest, norm, poisson
 
 from tests.refusals import refused
-from trainables.config import parse
-from trainables.engines import Setup
+from trainables.config.trial import parse
+from trainables.dp import noise
+from trainables.dp.engines import Setup
+from trainables.dp.noise import GaussianSource, SecretKey, add_noise_, new_key, public_key
+from trainables.dp.seeding import GOLDEN, generator, mix, stream_seed
 from trainables.errors import TrialFailed
-from trainables.guarantee import noise
-from trainables.guarantee.noise import GaussianSource, SecretKey, add_noise_, new_key, public_key
-from trainables.seeding import GOLDEN, generator, mix, stream_seed
 from trainables.system.communication import Alone
 
 KEY = public_key(0, "noise")

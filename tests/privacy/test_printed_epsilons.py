@@ -16,7 +16,7 @@ from tests.sweep.results.test_select import record
 from trainables import formats
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
-from trainables.privacy.rounding import format_epsilon
+from trainables.dp.accounting.rounding import format_epsilon
 
 ROOT = Path(__file__).parents[2]
 HOUSES = ("sweep", "dashboards", "trainables", "search_spaces")

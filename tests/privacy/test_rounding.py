@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.privacy.rounding import format_epsilon, format_lower_bound
+from trainables.dp.accounting.rounding import format_epsilon, format_lower_bound
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 
 from tests.accountants.outside import gaussian_epsilon
 from tests.refusals import refused
-from trainables.accountants import account, epsilon_after
-from trainables.config import TrainingConfig, parse
-from trainables.guarantee.releases import release
-from trainables.privacy.from_config import build
+from trainables.config.mechanism import build
+from trainables.config.trial import TrainingConfig, parse
+from trainables.dp.accounting import account, epsilon_after
+from trainables.dp.accounting.releases import release
 
 N = 1_000
 

@@ -12,7 +12,7 @@ from search_spaces.files import name_of, shipped_spaces
 from search_spaces.parts import Range
 from search_spaces.space import SearchSpace, check_name, read
 from tests.refusals import refused
-from trainables.config import parse as parse_config
+from trainables.config.trial import parse as parse_config
 
 SHIPPED = Path(spaces.__file__).parent
 TINY = Path(__file__).with_name("tiny.yaml")

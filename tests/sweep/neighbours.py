@@ -18,7 +18,7 @@ from tests.lines import write_lines
 from tests.sweep.sweeps import settings_in, shared_figures
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
-from trainables.engines._engine import Engine
+from trainables.dp.engines._engine import Engine
 
 _TIMED = ("training", "tasks._frame", "tasks._leakage")  # their times are figures
 _NAMES = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")

@@ -14,7 +14,7 @@ from sweep.runtime import runner
 from sweep.settings import Settings, sqlite_uri
 from sweep.spending.ledger import FILE, Ledger
 from tests.lines import write_lines
-from trainables.guarantee import certify
+from trainables.dp.accounting import certification
 
 TOY = "tests.sweep.toy_trial:run"
 NUM_RECORDS = 200
@@ -101,7 +101,7 @@ def make_store(settings):
         file.write_bytes(_tables())
 
 
-_bounds = cache(certify._bounds.__wrapped__)
+_bounds = cache(certification._bounds.__wrapped__)
 _figures = b""  # of the mechanisms that sweeps of this process have had: each takes seconds
 
 
@@ -109,8 +109,8 @@ _figures = b""  # of the mechanisms that sweeps of this process have had: each t
 def medium_grids():
     """Exact figures are from the grid of running totals: a finer one takes seconds a mechanism."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(certify._POINTS, "exact", certify._POINTS["running"])
-        patch.setattr(certify, "_bounds", _bounds)
+        patch.setitem(certification._POINTS, "exact", certification._POINTS["running"])
+        patch.setattr(certification, "_bounds", _bounds)
         yield
 
 

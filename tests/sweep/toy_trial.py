@@ -14,10 +14,10 @@ import time
 import torch
 from safetensors.torch import save_file
 
-from trainables import accountants
 from trainables.cards import card as cards
+from trainables.dp import accounting
+from trainables.dp.seeding import generator
 from trainables.result import EpochReport, TrialResult
-from trainables.seeding import generator
 from trainables.system import checkpoint
 from trainables.system.checkpoint import Checkpoint
 
@@ -82,8 +82,8 @@ def _privacy(config, epochs):
     if not epochs:
         return None
     number = config.data.num_records or NUM_RECORDS
-    mechanism = accountants.resolve(config, num_records=number)[1].first(epochs)
-    summary = accountants.account(mechanism, accountant=config.privacy.accountant)
+    mechanism = accounting.resolve(config, num_records=number)[1].first(epochs)
+    summary = accounting.account(mechanism, accountant=config.privacy.accountant)
     return cards.make(mechanism, summary, trial_id=config.id, corpus=config.data.name)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainables.layers import dropout, gram
-from trainables.privacy import box_muller
+from trainables.dp import box_muller
+from trainables.dp.layers import dropout, gram
 from trainables.system import native
 
 COMPILES = shutil.which("cc") is not None and os.environ.get("SWEEP_NATIVE") != "0"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fixed_keys import fixed_keys
 from tests.sweep.sweeps import medium_grids
-from trainables import engines
+from trainables.dp import engines
 
 _audit_step = functools.cache(engines.audit_step)
 

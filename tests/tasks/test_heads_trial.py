@@ -9,7 +9,7 @@ import torch
 from tests.fixed_keys import fixed_keys
 from tests.trials import run_alone
 from trainables import evidence
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.data.split import Split
 from trainables.models import _features
 from trainables.models._files import ENCODER, files_digest

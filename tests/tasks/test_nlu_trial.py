@@ -13,7 +13,7 @@ from tests.lines import read_lines, write_lines
 from tests.refusals import refused
 from tests.trials import run_alone
 from trainables.attacks import _panel
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.figures import registry
 from trainables.system.communication import Alone
 from trainables.tasks._setup import Setup as TrialSetup

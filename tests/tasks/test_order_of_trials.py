@@ -4,7 +4,7 @@ import pytest
 
 from tests.tasks._pairs import tiny, write_pairs
 from tests.trials import run_alone
-from trainables.config import parse
+from trainables.config.trial import parse
 
 _CLC = {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6, "hidden_size": 12}
 _BERT = {"name": "bert", "num_layers": 1, "hidden_size": 24, "num_heads": 2, "word_buckets": 64}

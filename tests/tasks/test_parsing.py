@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.refusals import refused
 from tests.tasks._pairs import SMALL
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data.pairs import Pair, PairCorpus, open_pairs
 from trainables.errors import InvalidData
 from trainables.models.parser import ParserSizes

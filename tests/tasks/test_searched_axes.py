@@ -3,7 +3,7 @@ import math
 import pytest
 
 from tests.tasks.test_nlu_trial import BERT, config, place, run
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.system import checkpoint
 
 __all__ = ["place"]

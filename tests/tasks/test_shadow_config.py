@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trainables import attacks, catalogue
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.data.corpus import open_corpus
 from trainables.encoders.about import ABOUT, about_of
 from trainables.system.communication import Alone

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.refusals import refused
-from trainables.config import SynthesisConfig, data_config, part
+from trainables.config.trial import SynthesisConfig, data_config, part
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import Pair, PairCorpus
 from trainables.tasks._synthesis_checks import require_data

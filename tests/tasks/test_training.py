@@ -5,7 +5,7 @@ import math
 import pytest
 from torch import nn
 
-from trainables.sections import TrainingConfig
+from trainables.config.sections import TrainingConfig
 from trainables.system import memory
 from trainables.system.communication import Alone
 from trainables.training import train

@@ -7,7 +7,7 @@ import yaml
 
 from search_spaces.search import STRATEGIES
 from trainables import catalogue
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
 
 _NUMBERS = (
     *(0, 1, -1, 2, 3, 0.5, 1e-300, 1e300, -1e300, 1e9, 2**31, 2**63, 2**64, 10**39, 10**50),

@@ -12,9 +12,9 @@ import pytest
 from tests.lines import write_lines
 from tests.tasks._pairs import tiny, write_pairs
 from tests.whole_trial.independence import check_bits, check_rate, check_vectors
-from trainables.config import parse
-from trainables.guarantee import noise, sampling
-from trainables.guarantee.noise import SecretKey
+from trainables.config.trial import parse
+from trainables.dp import noise, sampling
+from trainables.dp.noise import SecretKey
 from trainables.system.communication import Alone
 from trainables.tasks import _setup, _synthesis_setup
 

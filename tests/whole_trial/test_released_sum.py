@@ -12,7 +12,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from tests.engines.engine_checks import engine_on, mechanism
 from tests.whole_trial.naive import in_double, losses_of, record_gradient, sum_of_clipped
 from tests.whole_trial.small import KINDS, NUM_RECORDS, model_and_loader
-from trainables.guarantee.noise import public_key
+from trainables.dp.noise import public_key
 
 # Of the sum of all clipped norms: float32 against float64.
 TOLERANCE = {"fp32": 2e-4, "bf16": 0.1}

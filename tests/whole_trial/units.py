@@ -13,7 +13,7 @@ from tests.models._builds import ADAPTED, FULLY, SCHEMA, TYPES, build_model, bui
 from tests.models._texts import LETTERS, Letters, llama, small_lm, with_adapters
 from trainables.data.batches import PackedBatch
 from trainables.data.texts import EncodedTexts
-from trainables.layers import rounding
+from trainables.dp.layers import rounding
 
 MOST_CHARACTERS = 240  # of a text for a language model
 SHAPES = ("one word", "random", "repeated", "cancelling")

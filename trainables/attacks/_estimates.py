@@ -12,11 +12,11 @@ import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
 from trainables.attacks._signals import Bools, Floats
+from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.audit.audit import epsilon_lower_bound
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
-from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.metrics.membership import roc
-from trainables.privacy.audit import epsilon_lower_bound
-from trainables.seeding import generator
 
 _ERROR = 0.05  # of `clopper_pearson_of_scores`
 

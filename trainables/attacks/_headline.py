@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from trainables import catalogue
+from trainables.config.sections import SplitMode
 from trainables.figures import ATTACKS, EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, Figure
 from trainables.metrics import membership
 from trainables.metrics.membership import around, log_odds
-from trainables.sections import SplitMode
 
 _CONFIDENCE = 0.95
 _TAIL = (1 - _CONFIDENCE) / 2

@@ -9,8 +9,8 @@ import numpy as np
 
 from trainables import catalogue
 from trainables.attacks._signals import Signals
+from trainables.config.sections import SPLITS_WITH_COINS, SplitMode
 from trainables.errors import InvalidInput
-from trainables.sections import SPLITS_WITH_COINS, SplitMode
 
 if TYPE_CHECKING:  # a config that names attacks imports this, and SciPy's half a second for nothing
     from scipy import sparse

@@ -15,10 +15,10 @@ from trainables.attacks._headline import strongest
 from trainables.attacks._knowledge import Knowledge, refuse_unless_allowed, valid_attacks
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
+from trainables.config.sections import Sampling
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.metrics import membership
-from trainables.sections import Sampling
-from trainables.seeding import generator
 
 
 def refuse_dependent_masks(trials: Sequence[Signals]) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.config.sections import SplitMode
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import DAMAGED, write_arrays
-from trainables.sections import SplitMode
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -9,8 +9,8 @@ from scipy.stats import rankdata
 
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Floats, Signals
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
-from trainables.seeding import generator
 
 NEEDS = frozenset({"texts"})
 _FOLDS = 5

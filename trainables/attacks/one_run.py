@@ -19,8 +19,8 @@ from scipy.stats import binom
 from trainables.attacks import _estimates, bavaria, rmia
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
+from trainables.config.sections import Sampling, SplitMode
 from trainables.errors import InvalidInput
-from trainables.sections import Sampling, SplitMode
 
 _LARGEST = 64.0  # no number of units that fits in memory certifies more
 

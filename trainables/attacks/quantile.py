@@ -10,8 +10,8 @@ import scipy.sparse as sparse
 
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Floats, Signals
+from trainables.dp.seeding import stream_seed
 from trainables.errors import InvalidInput
-from trainables.seeding import stream_seed
 
 NEEDS = frozenset({"texts"})
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Bools, Floats, Signals
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
-from trainables.seeding import generator
 
 NEEDS = frozenset({"shadow"})
 

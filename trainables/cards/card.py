@@ -13,11 +13,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from trainables.cards.sentences import adversary, guarantee, not_covered, randomness, workers
+from trainables.config.mechanism import default_delta
+from trainables.dp.accounting.summary import PrivacySummary, plain
+from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidData
 from trainables.figures import curator_only
-from trainables.guarantee.mechanism import Mechanism
-from trainables.privacy.from_config import default_delta
-from trainables.privacy.summary import PrivacySummary, plain
 
 STARTING_WEIGHTS = "the starting weights"
 COVERS = "the training records; validation and test records are not covered"

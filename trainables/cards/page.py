@@ -5,8 +5,8 @@ from typing import Any
 
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import around
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
-from trainables.privacy.rounding import format_delta, format_epsilon
 
 
 def to_markdown(card: PrivacyCard) -> str:

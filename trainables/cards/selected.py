@@ -9,9 +9,9 @@ from typing import Any
 
 from trainables.cards.card import PrivacyCard, Selection
 from trainables.cards.sentences import neighbours
+from trainables.dp.accounting.claim import ClaimMeaning
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.figures import EPSILON
-from trainables.privacy.claim import ClaimMeaning
-from trainables.privacy.rounding import format_delta, format_epsilon
 
 _CHOICE = "the choice of this trial among others"
 

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 
 from trainables import formats
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
+from trainables.dp.accounting.summary import PrivacySummary
+from trainables.dp.mechanism import Mechanism
 from trainables.figures import curator_only
-from trainables.guarantee.mechanism import Mechanism
-from trainables.privacy.rounding import format_delta, format_epsilon
-from trainables.privacy.summary import PrivacySummary
 
 _UNITS = {
     "record": "record",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.data.storage import token_places
-from trainables.seeding import GOLDEN, mix
+from trainables.dp.seeding import GOLDEN, mix
 
 # Ids sorted by length at a time: what evaluation holds does not grow with the corpus.
 _WINDOW = 65_536

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from trainables.config.frozen import MAX_ROWS
+from trainables.config.sections import DataConfig, Seed
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_ROWS
-from trainables.sections import DataConfig, Seed
 
 
 class FromFiles(DataConfig):

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue
+from trainables.config.sections import DataConfig
 from trainables.data import storage
 from trainables.data.bio import slots_lenient
 from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
 from trainables.documents import digest_of
+from trainables.dp.seeding import generator
 from trainables.files import make_folder
-from trainables.sections import DataConfig
-from trainables.seeding import generator
 from trainables.system.locks import alone
 
 # Of the cache; raise it whenever a reader or the storage reads the same files otherwise.

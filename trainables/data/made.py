@@ -25,8 +25,8 @@ from trainables.data.bio import tags_of
 from trainables.data.configs import MadeFrames
 from trainables.data.records import LabelSchema, Slot, Utterance
 from trainables.data.storage import text_hash
+from trainables.dp.seeding import GOLDEN, mix, stream_seed
 from trainables.errors import InvalidInput
-from trainables.seeding import GOLDEN, mix, stream_seed
 
 _ZIPF_UNIT = 2**20  # weight of rank 1; the weights of a rule sum to less than 2**32
 _CHOICE = re.compile(r"\(([^()]*)\)")

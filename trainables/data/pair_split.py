@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.config.sections import DataConfig, SynthesisConfig
 from trainables.data.pairs import PairCorpus
 from trainables.data.storage import PARTS
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.parse.function_types import predicate
-from trainables.sections import DataConfig, SynthesisConfig
-from trainables.seeding import generator
 
 Ids = NDArray[np.int64]
 _MOST_VALIDATION = 500

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from trainables import catalogue
+from trainables.config.sections import DataConfig
 from trainables.data.configs import PairFiles, refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import PART_NAMES, Part
 from trainables.data.storage import PARTS, normalise
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import object_lines, without_problems
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
-from trainables.sections import DataConfig
-from trainables.seeding import generator
 
 OFFICIAL = (".dataflow_dialogues.jsonl.zip", ".dataflow_dialogues.jsonl")
 PAIRS = (".jsonl.gz", ".jsonl")

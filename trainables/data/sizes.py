@@ -3,12 +3,12 @@
 import numpy as np
 
 from trainables import catalogue
+from trainables.config.sections import DataConfig
 from trainables.data.configs import path_of
 from trainables.data.corpus import Corpus
 from trainables.data.schema import shipped_size
 from trainables.data.split import make_split, training_size
 from trainables.errors import InvalidData
-from trainables.sections import DataConfig
 
 _COUNTED_BY = "`sweep data describe` counts them, for the curator alone"
 _FAR = 2  # times the training part, or a half of it

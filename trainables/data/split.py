@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.config.sections import DataConfig
 from trainables.data.corpus import Corpus
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
-from trainables.sections import DataConfig
-from trainables.seeding import generator
 
 _TRAIN_PERCENT, _RESERVED_PERCENT = 45, 5
 

@@ -19,6 +19,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from trainables.config.sections import DataConfig
 from trainables.data.corpus import make_once
 from trainables.encoders.about import (
     ABOUT,
@@ -33,7 +34,6 @@ from trainables.encoders.about import (
 from trainables.encoders.origin import ORIGIN, is_export, origin_of
 from trainables.errors import InvalidData, InvalidInput, one_line, quote, words_of
 from trainables.files import read_written_json
-from trainables.sections import DataConfig
 
 LOCAL_FOLDER = "in a local folder"
 _WEIGHTS = (WEIGHTS, "pytorch_model.bin")  # tensors, no code, of the second as well

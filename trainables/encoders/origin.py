@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from trainables.dp.accounting.rounding import format_delta, format_epsilon
+from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidData
 from trainables.files import dump_json, read_written_json
-from trainables.privacy.rounding import format_delta, format_epsilon
-from trainables.privacy.summary import plain
 
 ORIGIN = "export.json"
 FOLDER = "transformers"  # of an export's model, with its encoder

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from trainables.data.batches import PackedBatch
 from trainables.data.storage import token_places
+from trainables.dp.layers.packing import mean_over_record
 from trainables.errors import InvalidData
-from trainables.layers.packing import mean_over_record
 
 MAX_PIECES = 8  # of one token; the rest of a very long token is not read
 _PROBE = ("of", "the", "day", "Boston", "half")

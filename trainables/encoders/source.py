@@ -22,16 +22,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables import catalogue
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.corpus import make_once
+from trainables.dp.layers.packing import by_length
 from trainables.encoders.about import MOMENTS, WEIGHTS
 from trainables.encoders.cache import FORMAT
 from trainables.encoders.hub import PublicEncoder
 from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.encoders.rows import BothMoments, LayerStates, moments_of, pack, unpack
 from trainables.errors import InvalidData, one_line, words_of
-from trainables.layers.packing import by_length
 from trainables.system.native import user_cache
 
 SCALE = ".scale"  # behind the name of a matrix of 8 bits: one float32 a row

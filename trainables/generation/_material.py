@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
-from trainables.seeding import generator
 
 PARSES, UTTERANCES = "parses", "utterances"  # names of stages
 

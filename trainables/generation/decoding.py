@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from trainables.config.sections import SynthesisConfig
 from trainables.data.texts import Tokenizer, opening
-from trainables.sections import SynthesisConfig
-from trainables.seeding import stream_seed
+from trainables.dp.seeding import stream_seed
 from trainables.system.communication import Communicator
 
 BLOCK = 256  # texts of one process at a time; equal for any number of processes

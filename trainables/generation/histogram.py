@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
+from trainables.dp import box_muller  # noqa: F401  # the noise in less time
+from trainables.dp.noise import SecretKey, add_noise_
 from trainables.errors import InvalidInput
-from trainables.guarantee.noise import SecretKey, add_noise_
-from trainables.privacy import box_muller  # noqa: F401  # the noise in less time
 
 
 def counts_of(prompts: Iterable[str], bins: Sequence[str]) -> dict[str, float]:

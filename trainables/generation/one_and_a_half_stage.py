@@ -8,9 +8,9 @@ by default (`histogram`). Function types as prompts are the cheap form of a firs
 
 from typing import Literal
 
-from trainables.frozen import constants_of
+from trainables.config.frozen import constants_of
+from trainables.config.sections import ProgramsConfig, PromptedConfig, SynthesisConfig, TextConfig
 from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
-from trainables.sections import ProgramsConfig, PromptedConfig, SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # prompts may be derived from them

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from trainables.frozen import constants_of
+from trainables.config.frozen import constants_of
+from trainables.config.sections import SynthesisConfig, TextConfig
 from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
-from trainables.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # of the private records, by a parser or as given

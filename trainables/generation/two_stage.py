@@ -8,7 +8,8 @@ as in the paper.
 
 from typing import Literal
 
-from trainables.frozen import constants_of
+from trainables.config.frozen import constants_of
+from trainables.config.sections import ProgramsConfig, StagedConfig, SynthesisConfig, TextConfig
 from trainables.generation._material import (
     PARSES,
     UTTERANCES,
@@ -18,7 +19,6 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
-from trainables.sections import ProgramsConfig, StagedConfig, SynthesisConfig, TextConfig
 
 STAGES = (PARSES, UTTERANCES)
 READS_PROGRAMS = True

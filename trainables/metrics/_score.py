@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue, figures
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.figures import public, public_count
 from trainables.metrics import semantic_error_rate
 from trainables.metrics._counts import NAMES, Counts, OfCounts, from_table, table
 from trainables.metrics.membership import Floats, clopper_pearson, interval, of_change, percent
-from trainables.seeding import generator
 
 Integers = NDArray[np.int64]
 # Percentiles covered .63 to .93 in place of .95 where fewer of 100 to 1,000 utterances were wrong.

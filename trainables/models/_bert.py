@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
+from trainables.dp.layers.attention import attention
+from trainables.dp.layers.dropout import Masks
+from trainables.dp.layers.embedding import Embedding
+from trainables.dp.layers.layer_norm import LayerNorm
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import ByLength, by_length, mean_over_record, time_major
 from trainables.encoders.pieces import PieceTable
 from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import bucket
-from trainables.layers.attention import attention
-from trainables.layers.dropout import Masks
-from trainables.layers.embedding import Embedding
-from trainables.layers.layer_norm import LayerNorm
-from trainables.layers.linear import Linear
-from trainables.layers.packing import ByLength, by_length, mean_over_record, time_major
 from trainables.models._bert_weights import BertSizes, Source, from_transformers
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models.bert import Config

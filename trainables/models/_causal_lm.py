@@ -8,15 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch
+from trainables.dp.layers.attention import attention
+from trainables.dp.layers.dropout import DropsByRecord, Masks
+from trainables.dp.layers.embedding import Embedding
+from trainables.dp.layers.layer_norm import LayerNorm
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import ByLength, Rows, by_length
+from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.errors import InvalidInput
-from trainables.layers.attention import attention
-from trainables.layers.dropout import DropsByRecord, Masks
-from trainables.layers.embedding import Embedding
-from trainables.layers.layer_norm import LayerNorm
-from trainables.layers.linear import Linear
-from trainables.layers.packing import ByLength, Rows, by_length
 from trainables.models._lora import Adapted, MaybeAdapted
-from trainables.seeding import stream_seed, torch_seeded
 
 _SITES = 2  # places of dropout in a block
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
+from trainables.dp.layers.char_cnn import CharCnn, encode
+from trainables.dp.layers.embedding import Embedding
+from trainables.dp.layers.lstm import BiLstm
+from trainables.dp.layers.packing import mean_over_record, time_major
 from trainables.encoders.word_vectors import VectorFile, bucket
-from trainables.layers.char_cnn import CharCnn, encode
-from trainables.layers.embedding import Embedding
-from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import mean_over_record, time_major
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models.clc import Config
 

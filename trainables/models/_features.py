@@ -15,14 +15,14 @@ from torch import Tensor
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.corpus import Corpus
 from trainables.data.records import LabelSchema
+from trainables.dp.layers.factored import FactoredLinear
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import Rows, one_row_each, time_major
 from trainables.encoders import cache
 from trainables.encoders.hub import public_encoder
 from trainables.encoders.rows import SHRINKAGE, Recipe, pack
 from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidInput
-from trainables.layers.factored import FactoredLinear
-from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models import features
 from trainables.models._files import files_digest, moments_file
 from trainables.models._names import rows_of_names, scores_in, tag_names

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trainables.dp.seeding import torch_seeded
 from trainables.errors import InvalidInput
 from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._lora import Adapted
-from trainables.seeding import torch_seeded
 
 _TOP = {
     "word.weight": "wte.weight",

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.records import LabelSchema
+from trainables.dp.layers.packing import time_major
 from trainables.encoders.hub import PublicEncoder
 from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.encoders.source import load_model
 from trainables.errors import InvalidInput
-from trainables.layers.packing import time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._nlu import Encoded, NluModel, independent_losses, label_losses
 from trainables.models.lora import TARGETS, Config

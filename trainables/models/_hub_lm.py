@@ -26,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from trainables.config.sections import SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.encoders import hub
 from trainables.encoders.source import quiet, require_all_weights
@@ -36,7 +37,6 @@ from trainables.models._causal_lm import CausalLm, LmModule, LmSizes
 from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
 from trainables.models.causal_lm import Config, build
-from trainables.sections import SynthesisConfig
 from trainables.system.checkpoint import part_of, write_tensors
 
 _SHORT = 5  # tokens of the record whose losses are compared

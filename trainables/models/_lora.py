@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from trainables.dp.layers import bookkeeping
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.precision import as_operand
 from trainables.errors import InvalidInput
-from trainables.layers import bookkeeping
-from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows
-from trainables.layers.precision import as_operand
 
 
 class Adapted(nn.Module):

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables.data.batches import Loader
-from trainables.layers.crf.layer import LinearChainCrf
-from trainables.layers.crf.statistics import forward_backward, path_scores
-from trainables.layers.dropout import DropsByRecord
-from trainables.layers.linear import Linear
-from trainables.layers.packing import TimeMajor, one_row_each
+from trainables.dp.layers.crf.layer import LinearChainCrf
+from trainables.dp.layers.crf.statistics import forward_backward, path_scores
+from trainables.dp.layers.dropout import DropsByRecord
+from trainables.dp.layers.linear import Linear
+from trainables.dp.layers.packing import TimeMajor, one_row_each
 
 if TYPE_CHECKING:
     from pathlib import Path

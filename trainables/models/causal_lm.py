@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from trainables.config.frozen import MAX_WIDTH, With
+from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_WIDTH, With
-from trainables.sections import Depth, ModelConfig, Rate, Width
 
 if TYPE_CHECKING:
     from trainables.models._causal_lm import CausalLm

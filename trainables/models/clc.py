@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
-from trainables.sections import Depth, ModelConfig, Rate, Width
-from trainables.seeding import stream_seed, torch_seeded
+from trainables.config.frozen import MAX_ROWS, MAX_WIDTH, With
+from trainables.config.sections import Depth, ModelConfig, Rate, Width
+from trainables.dp.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from trainables.config.frozen import Listed, PositiveFloat
+from trainables.config.sections import DataConfig, ModelConfig, NotNegative
 from trainables.encoders.about import MOMENTS, NAMES
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidData, InvalidInput
-from trainables.frozen import Listed, PositiveFloat
-from trainables.sections import DataConfig, ModelConfig, NotNegative
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from trainables.config.frozen import Listed, PositiveFloat
+from trainables.config.sections import DataConfig, ModelConfig
+from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
-from trainables.frozen import Listed, PositiveFloat
-from trainables.sections import DataConfig, ModelConfig
-from trainables.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
+from trainables.config.frozen import MAX_ROWS
+from trainables.config.sections import DataConfig, ModelConfig
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_ROWS
 from trainables.models._own import factory as factories
-from trainables.sections import DataConfig, ModelConfig
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainables.seeding import stream_seed, torch_seeded
+from trainables.dp.seeding import stream_seed, torch_seeded
 
 
 @dataclass(frozen=True, kw_only=True)

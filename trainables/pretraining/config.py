@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, model_validator
 
 from trainables import catalogue
-from trainables.config import DataConfig, union_of
-from trainables.frozen import MAX_ROWS, Frozen, Listed, PositiveFloat, validated
-from trainables.layers.precision import Precision
+from trainables.config.frozen import MAX_ROWS, Frozen, Listed, PositiveFloat, validated
+from trainables.config.sections import Count, Epochs, NotNegative, Seed
+from trainables.config.trial import DataConfig, union_of
+from trainables.dp.layers.precision import Precision
 from trainables.models.bert import Config as BertConfig
-from trainables.sections import Count, Epochs, NotNegative, Seed
 
 if TYPE_CHECKING:
     Corpus = DataConfig

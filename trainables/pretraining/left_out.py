@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidInput
 

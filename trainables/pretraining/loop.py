@@ -20,14 +20,14 @@ from trainables import catalogue
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
+from trainables.dp.layers.precision import passes_in
+from trainables.dp.seeding import generator, stream_seed, torch_seeded
 from trainables.encoders.pieces import WordCutter
 from trainables.errors import InvalidInput
-from trainables.layers.precision import passes_in
 from trainables.models import bert
 from trainables.models._bert import Bert
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.left_out import hashes_of_texts
-from trainables.seeding import generator, stream_seed, torch_seeded
 from trainables.system import checkpoint
 
 _HELD_OUT = 0.02  # of a corpus, to see how far training is; at most:

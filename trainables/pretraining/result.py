@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
 from trainables.data.learnt import Hashes, hashes_of, keys_of, read_hashes, write_hashes
+from trainables.dp.seeding import generator
 from trainables.encoders.about import LEARNT, MOMENTS, NAMES, WEIGHTS, about_of, write_about
 from trainables.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack
 from trainables.encoders.source import SCALE
@@ -21,7 +22,6 @@ from trainables.models._bert_weights import save_encoder
 from trainables.models._names import NameScores, rows_of_names, tag_names, with_bias
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.loop import Pretrained, PublicCorpus
-from trainables.seeding import generator
 
 BITS = (8, 16, 32)  # of a weight
 _LARGEST = 127

@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from torch import nn
 
-from trainables import engines
-from trainables.accountants import account
 from trainables.cards import card as cards
 from trainables.cards.card import ClippingCheck, StepAudit
-from trainables.config import TrialConfig
-from trainables.engines._check import TOLERANCE
+from trainables.config.learning_rate import learning_rate_of
+from trainables.config.trial import TrialConfig
+from trainables.dp import engines
+from trainables.dp.accounting import account
+from trainables.dp.accounting.summary import PrivacySummary
+from trainables.dp.engines._check import TOLERANCE
+from trainables.dp.mechanism import Mechanism
+from trainables.dp.noise import SecretKey, is_cipher, new_key, public_key
+from trainables.dp.population import Ids
 from trainables.errors import InvalidInput
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.noise import SecretKey, is_cipher, new_key, public_key
-from trainables.guarantee.population import Ids
 from trainables.metrics.training import CLIP_DIFFERENCE
-from trainables.privacy.learning_rate import learning_rate_of
-from trainables.privacy.summary import PrivacySummary
 from trainables.result import TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator

@@ -9,23 +9,23 @@ import torch
 from torch import Tensor
 
 from trainables import catalogue, figures
-from trainables.accountants import resolve
-from trainables.config import TrialConfig, data_config
+from trainables.config.trial import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch, batch_of_texts
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
+from trainables.dp.accounting import resolve
+from trainables.dp.engines import Engine
+from trainables.dp.mechanism import Mechanism
+from trainables.dp.noise import SecretKey
+from trainables.dp.seeding import generator, stream_seed
 from trainables.encoders.about import require_unlearnt
-from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import VALIDATION
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.noise import SecretKey
 from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._files import ENCODER, encoders_of, files_digest
 from trainables.models._nlu import NluModel
-from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device
 from trainables.tasks._inference import Inference, Labels, best_labels, infer

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from trainables import attacks, catalogue, engines
+from trainables import attacks, catalogue
 from trainables.attacks import Signals, read_signals, write_signals
 from trainables.attacks.shadow import cache_key, default_corpus, disjoint
-from trainables.config import DataConfig, TrialConfig, data_config
+from trainables.config.sections import EvaluationConfig
+from trainables.config.trial import DataConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
+from trainables.dp import engines
 from trainables.files import make_folder
 from trainables.models._files import files_digest
-from trainables.sections import EvaluationConfig
 from trainables.system.communication import Communicator
 from trainables.system.locks import alone
 from trainables.tasks import _setup

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from trainables import catalogue
-from trainables.config import SynthesisConfig, TrialConfig, data_config
+from trainables.config.trial import SynthesisConfig, TrialConfig, data_config
 from trainables.data.corpus import data_path
 from trainables.data.learnt import hashes_of, key_of, shares_records
 from trainables.data.pair_split import PairSplit, split_pairs
 from trainables.data.pairs import PairCorpus
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models.causal_lm import Config, config_of
-from trainables.seeding import generator
 
 CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where available
 _MOST_TEXTS = 12_000  # of those corpora together

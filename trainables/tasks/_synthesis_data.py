@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from trainables import catalogue
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
 from trainables.data.pair_split import PairSplit, couples
 from trainables.data.pairs import PairCorpus
+from trainables.dp.mechanism import Mechanism
+from trainables.dp.noise import SecretKey
 from trainables.errors import InvalidData, TrialFailed
 from trainables.files import dump_json, make_folder, read_written_json
 from trainables.generation import histogram
 from trainables.generation._material import Material, positive
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.noise import SecretKey
 from trainables.parse.function_types import function_types
 from trainables.system import checkpoint
 from trainables.tasks.parsing import parser_of, programs_of

@@ -9,18 +9,18 @@ import numpy as np
 from torch import Tensor, nn
 
 from trainables import catalogue, formats
-from trainables.accountants import resolve
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
 from trainables.data.pair_split import PairSplit, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
-from trainables.engines import Engine
+from trainables.dp.accounting import resolve
+from trainables.dp.engines import Engine
+from trainables.dp.mechanism import Mechanism
+from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.generation._material import Material, StageTexts
-from trainables.guarantee.mechanism import Mechanism
 from trainables.models._causal_lm import LmModule
 from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
-from trainables.seeding import stream_seed, torch_seeded
 from trainables.system.checkpoint import part_of
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device

@@ -7,11 +7,11 @@ import numpy as np
 
 from trainables import catalogue, evidence
 from trainables.cards.card import STARTING_WEIGHTS
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
+from trainables.dp.per_record import ByRecord
 from trainables.encoders.about import about_of
 from trainables.figures import VALIDATION
 from trainables.files import dump_json, make_folder
-from trainables.guarantee.per_record import ByRecord
 from trainables.metrics import Counts, summarize
 from trainables.models._files import encoders_of
 from trainables.result import EpochReport, TrialResult

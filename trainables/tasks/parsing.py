@@ -24,6 +24,7 @@ from torch.nn.utils.rnn import pad_sequence
 from trainables.data.corpus import make_once
 from trainables.data.pairs import PairCorpus
 from trainables.documents import digest_of
+from trainables.dp.seeding import generator, stream_seed, torch_seeded
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import dump_json, read_written_json
 from trainables.metrics import parsing as scores
@@ -33,7 +34,6 @@ from trainables.models.parser import ParserModel, ParserSizes, build
 from trainables.parse.linearise import SLOTS, PrefixState, anonymise
 from trainables.parse.lispress import LispressError
 from trainables.parse.match import Program
-from trainables.seeding import generator, stream_seed, torch_seeded
 
 
 @dataclass(slots=True)

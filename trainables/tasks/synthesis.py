@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.cards.card import counted_fields
-from trainables.config import TrialConfig
+from trainables.config.trial import TrialConfig
 from trainables.data.learnt import THRESHOLDS
 from trainables.data.texts import EncodedTexts
 from trainables.files import dump_json

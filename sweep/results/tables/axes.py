@@ -6,7 +6,7 @@ from typing import Any
 from search_spaces.paths import label, short
 from sweep.results.tables.fitting import ALWAYS, Column
 from sweep.store.plans import PlannedTrial
-from trainables.privacy.from_config import claims_privacy
+from trainables.config.mechanism import claims_privacy
 
 _SHORTEST_ID = 6
 _PAIRS = 18  # cells of several settings in one column

@@ -4,7 +4,7 @@ from sweep.results.tables.axes import trial_columns
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.plans import Plan
 from trainables import formats
-from trainables.privacy.from_config import claims_privacy
+from trainables.config.mechanism import claims_privacy
 
 
 def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:

@@ -14,7 +14,8 @@ from sweep.results.tables.fitting import Column, FittedTable
 from sweep.results.tables.trials import STYLES
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialRecord, TrialStatus
-from trainables import formats, goals
+from trainables import formats
+from trainables.config import goals
 
 
 @dataclass(frozen=True, kw_only=True)

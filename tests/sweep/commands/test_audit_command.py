@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sweep.commands import audit
-from trainables.guarantee.mechanism import Mechanism
+from trainables.dp.mechanism import Mechanism
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from tests.models.test_lm_folder import base_in
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.tasks._pairs import tiny, write_pairs
-from trainables import accountants
-from trainables.config import parse
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
 from trainables.data import pair_split
 from trainables.data.pair_split import split_pairs
+from trainables.dp import accounting
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models import module
-from trainables.privacy.from_config import build
 
 
 def config_of(**fields):
@@ -41,7 +41,7 @@ def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(settings
     account = Accounting(settings)
     quick = account(config)
     finer = account(config, careful=True)
-    exact = accountants.account(build(config, num_records=2463))
+    exact = accounting.account(build(config, num_records=2463))
     assert quick.mechanism == finer.mechanism == build(config, num_records=2463)
     assert exact.epsilon <= finer.summary.epsilon <= quick.summary.epsilon
 
@@ -69,7 +69,7 @@ def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(settin
     """A budget would admit a trial by another accountant's, which its card then exceeds."""
     privacy = {"delta": 1e-5, "noise_multiplier": noise, "accountant": "gaussian"}
     found = Accounting(settings)(config_of(privacy=privacy), careful=careful)
-    exact = accountants.account(found.mechanism, accountant="gaussian")
+    exact = accounting.account(found.mechanism, accountant="gaussian")
     assert found.summary.accountant == "gaussian"
     assert found.summary.epsilon == pytest.approx(exact.epsilon)
 

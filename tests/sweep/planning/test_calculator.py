@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sweep.planning.calculator import change, differences, fields_of, mechanism_of, report
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
-from trainables import accountants
+from trainables.dp import accounting
 
 
 def parts_of(engine="dp_sgd", training=None, privacy=None, **data):
@@ -59,8 +59,8 @@ def test_the_cost_of_shuffled_epochs_needs_no_number_of_records():
     fields = {"num_workers": 8, "epochs": 30}, {"delta": 5e-4}
     without, _ = mechanism_of(parts_of("edp_sgd", *fields))
     known, _ = mechanism_of(parts_of("edp_sgd", *fields, num_records=4096))
-    summary = accountants.account(without)
-    assert summary.epsilon == accountants.account(known).epsilon
+    summary = accounting.account(without)
+    assert summary.epsilon == accounting.account(known).epsilon
     shown = report(without, summary, None)
     assert (shown["steps"], shown["num_records"]) == (None, None)
     assert shown["epsilon"] == summary.epsilon
@@ -99,6 +99,6 @@ _CENTRAL = {"noise_calibration": "central"}
 def test_the_differences_from_the_paper_have_their_reasons(engine, workers, privacy, reasons):
     parts = parts_of(engine, {"num_workers": workers}, {"delta": 1e-4, **privacy}, num_records=4096)
     mechanism, _ = mechanism_of(parts)
-    found = differences(mechanism, accountants.account(mechanism))
+    found = differences(mechanism, accounting.account(mechanism))
     for sentence, part in zip(found, reasons, strict=True):
         assert part in sentence

@@ -3,7 +3,7 @@ import json
 from sweep.planning.corpora import describe, overview
 from tests.lines import read_lines, write_lines
 from trainables import catalogue
-from trainables.config import data_config
+from trainables.config.trial import data_config
 
 SECRET = "xylophone"
 PARTS = 12 * ["train"] + 4 * ["validation"] + 4 * ["test"]

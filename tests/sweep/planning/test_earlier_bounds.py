@@ -10,7 +10,7 @@ from tests.lines import write_lines
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import NUM_RECORDS, prepared_in, settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
-from trainables.config import parse
+from trainables.config.trial import parse
 
 
 def with_longest(folder, words):

@@ -1,6 +1,6 @@
 from sweep.planning.fields import config_fields, fields_below
 from sweep.store.plans import flat
-from trainables.config import parse
+from trainables.config.trial import parse
 
 
 def test_every_field_of_a_dumped_config_is_listed():

@@ -10,13 +10,14 @@ import pytest
 
 from sweep.planning.accounting import Accounting
 from tests.refusals import refused
-from trainables import accountants, figure_cache
-from trainables.accountants import _values
-from trainables.config import parse
+from trainables import figure_cache
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp import accounting
+from trainables.dp.accounting import values
+from trainables.dp.accounting.summary import PrivacySummary
+from trainables.dp.schedules import linear
 from trainables.figure_cache import FigureCache, key_of
-from trainables.privacy.from_config import build
-from trainables.privacy.summary import PrivacySummary
-from trainables.schedules import linear
 
 SUMMARY = PrivacySummary(
     epsilon=math.inf,
@@ -47,7 +48,7 @@ def planned(cache, mechanism, accountant=None):
     """The figures of a mechanism for a plan, by way of a cache."""
     return cache.summary(
         key_of(mechanism, accountant=accountant),
-        lambda: accountants.account(mechanism, exact=False, accountant=accountant),
+        lambda: accounting.account(mechanism, exact=False, accountant=accountant),
     )
 
 
@@ -92,7 +93,7 @@ def test_a_second_plan_asks_no_accountant(settings, monkeypatch):
     assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
     assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
     for name in ("resolve", "account", "epsilon_after"):
-        monkeypatch.setattr(accountants, name, never)
+        monkeypatch.setattr(accounting, name, never)
     assert Accounting(settings)(config) == first
 
 
@@ -164,7 +165,7 @@ def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
     for (name, accountant), epsilon in figures.items():
         mechanism = whole if name == "whole" else staged
         assert planned(again, mechanism, accountant).epsilon == epsilon
-        fresh = accountants.account(mechanism, exact=False, accountant=accountant)
+        fresh = accounting.account(mechanism, exact=False, accountant=accountant)
         assert fresh.epsilon == epsilon
     assert len(set(figures.values())) == len(figures)
 
@@ -189,7 +190,7 @@ def test_an_edited_decay_is_accounted_anew(tmp_path, monkeypatch):
     assert after.privacy.noise_multiplier > before.privacy.noise_multiplier
     kept = replace(changed, noise_multiplier=mechanism.noise_multiplier)
     edited = planned(FigureCache(tmp_path), kept)
-    assert edited == accountants.account(kept, exact=False)
+    assert edited == accounting.account(kept, exact=False)
     assert edited.epsilon > 1.5 * figure.epsilon
 
 
@@ -202,7 +203,7 @@ def test_an_edited_accountant_is_run_again(monkeypatch):
     for change in (
         *(partial(monkeypatch.setattr, figure_cache, "PrivacySummary", each) for each in others),
         lambda: monkeypatch.setattr(figure_cache, "find_spec", lambda _: edited),
-        lambda: monkeypatch.setattr(_values, "VERSION", -1),
+        lambda: monkeypatch.setattr(values, "VERSION", -1),
         lambda: monkeypatch.setattr(metadata, "version", lambda _: "0.0"),
     ):
         change()

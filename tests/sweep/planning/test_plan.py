@@ -10,7 +10,7 @@ from sweep.planning.accounting import Accounting
 from sweep.store import plans
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.errors import InvalidData
 
 BASE = {

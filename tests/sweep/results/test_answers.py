@@ -11,7 +11,7 @@ from sweep.results.export_encoder import write_encoder
 from tests.models._builds import MODELS, SCHEMA, save_model
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config import model_part
+from trainables.config.trial import model_part
 
 
 def export_folder(folder, name):

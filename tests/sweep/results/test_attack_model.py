@@ -7,7 +7,7 @@ from tests.sweep.results.test_leakage import space_in
 from tests.trials import run_alone
 from trainables import saved
 from trainables.attacks import _panel, read_signals
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidData
 

@@ -33,14 +33,15 @@ from tests.sweep.sweeps import (
     write_corpus,
 )
 from tests.trials import run_alone
-from trainables import accountants
-from trainables.accountants import account, certify, release, resolve, selection
-from trainables.accountants.selection import release_of
 from trainables.cards.card import make, read
 from trainables.cards.selected import of_selected
-from trainables.config import parse
+from trainables.config.trial import parse
+from trainables.dp import accounting
+from trainables.dp.accounting import account, certify, release, resolve
+from trainables.dp.accounting.accountants import selection
+from trainables.dp.accounting.accountants.selection import release_of
+from trainables.dp.accounting.releases import Number
 from trainables.errors import InvalidData
-from trainables.guarantee.releases import Number
 
 POISSON = {"engine": "dp_sgd", "privacy.delta": 1e-5}
 SPACE = {
@@ -184,7 +185,7 @@ def test_a_field_of_garbage_never_ends_a_plan(garbage, tmp_path):
     total_of_plan(prepared.plan, account=Accounting(settings))
     file = settings.cache_dir / "figures.jsonl"
     kept = file.read_text()
-    names = [field.name for field in fields(accountants.Certificate)]
+    names = [field.name for field in fields(accounting.Certificate)]
     for name in {*asdict(account(mechanism(epochs=1))), *names}:
         file.write_text(kept)
         change(settings, lambda v, n=name: {**v, n: garbage} if isinstance(v, dict) else v)

@@ -23,7 +23,7 @@ from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
-from trainables.config import model_part
+from trainables.config.trial import model_part
 from trainables.encoders.hub import LOCAL_FOLDER
 from trainables.models._files import ENCODER, files_digest
 

@@ -169,7 +169,7 @@ def test_the_table_has_intervals_bounds_and_claims(quiet):
 @pytest.mark.slow  # a sweep of its own, with its attacks
 def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
     """The same DP trial with its noise taken out makes the same claim; its records deny it."""
-    private = importlib.import_module("trainables.engines._private")
+    private = importlib.import_module("trainables.dp.engines._private")
     monkeypatch.setattr(private, "add_noise_", lambda *_, **__: None)
     folder = run(tmp_path, split="paired", epsilon=0.25, seeds=[0], epochs=15)
     sgd, dp = folder.records()

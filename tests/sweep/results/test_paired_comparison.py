@@ -13,7 +13,7 @@ from tests.refusals import refused
 from tests.sweep.store.test_sweep_folder import TRIAL, result
 from tests.sweep.sweeps import space_in
 from trainables import evidence
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.data.records import Frame
 from trainables.metrics import count_frames
 from trainables.metrics._counts import NAMES, from_table

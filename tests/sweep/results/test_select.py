@@ -14,7 +14,7 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.refusals import refused
-from trainables.config import parse
+from trainables.config.trial import parse
 
 
 def record(

@@ -9,9 +9,9 @@ from sweep.results import export
 from sweep.results.export import spend_of
 from sweep.spending.ledger import FILE, Ledger, entry_for
 from tests.sweep.sweeps import space_in
-from trainables.accountants import certify
-from trainables.config import PrivacyConfig, TrainingConfig
-from trainables.privacy.from_config import build_from
+from trainables.config.mechanism import build_from
+from trainables.config.trial import PrivacyConfig, TrainingConfig
+from trainables.dp.accounting import certify
 
 
 def entry(trial, *, noise=4.0, delta=1e-5, **other):

@@ -16,9 +16,9 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in, space_in
-from trainables import accountants
 from trainables.cards import card as cards
-from trainables.privacy.from_config import build
+from trainables.config.mechanism import build
+from trainables.dp import accounting
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 
@@ -270,14 +270,14 @@ def test_every_row_says_what_had_been_spent(stage):
     stage.train(1)
     (row,) = stage.folder.epochs(stage.first)
     mechanism = build(stage.trials[1].config, num_records=90)
-    assert row["metrics"]["epsilon_spent"] == accountants.epsilon_after(mechanism, 1)
+    assert row["metrics"]["epsilon_spent"] == accounting.epsilon_after(mechanism, 1)
     assert set(row["metrics"]) == {"validation_ser", "epsilon_spent", "epsilon_paper_spent"}
 
 
 def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(stage):
     ran = build(stage.trials[1].config, num_records=90, undeclared=("labels",)).first(2)
     stage.begin()
-    made = cards.make(ran, accountants.account(ran), trial_id="draw", corpus="mine")
+    made = cards.make(ran, accounting.account(ran), trial_id="draw", corpus="mine")
     stage.finish(2, privacy=made)
     card = stage.record().privacy
     assert card.trial_id == stage.first

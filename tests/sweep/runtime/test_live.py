@@ -16,7 +16,7 @@ from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import prepared_in, space_in
 from tests.trials import run_alone
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.system import phase
 
 

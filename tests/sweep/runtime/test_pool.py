@@ -7,7 +7,7 @@ import pytest
 
 from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.result import EpochReport, TrialResult
 
 WAIT = 0.05

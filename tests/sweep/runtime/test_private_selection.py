@@ -35,12 +35,12 @@ from tests.sweep.sweeps import (
     shared_figures,
 )
 from tests.sweep.untracked import run_untracked, without_mlflow
-from trainables.accountants import certify
 from trainables.cards.page import to_markdown
+from trainables.config.mechanism import with_noise
+from trainables.dp.accounting import certify
+from trainables.dp.accounting.claim import nearest_gaussian_mu
+from trainables.dp.accounting.releases import Number
 from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
-from trainables.guarantee.releases import Number
-from trainables.privacy.claim import nearest_gaussian_mu
-from trainables.privacy.from_config import with_noise
 
 pytestmark = IGNORED
 _NUMBER = 3

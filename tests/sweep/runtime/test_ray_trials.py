@@ -39,7 +39,7 @@ from tests.sweep.ray_metrics import own_ray
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
 from tests.torture.interrupts import processes_with
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.errors import InvalidInput, SweepError
 from trainables.figures import is_public
 from trainables.result import EpochReport

@@ -15,7 +15,7 @@ from sweep.runtime.early_stopping import scheduler
 from sweep.runtime.events import PastEpoch, RunSettings, TrialJob
 from sweep.runtime.lease import TIME_ATTR, TRIAL
 from sweep.runtime.tune import space_of
-from trainables.config import parse
+from trainables.config.trial import parse
 
 METRIC = RunSettings().metric
 

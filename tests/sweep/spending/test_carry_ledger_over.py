@@ -13,7 +13,7 @@ from sweep.store.chained_log import ChainedLog
 from tests.sweep.logs import entries
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import run_untracked
-from trainables.guarantee.releases import (
+from trainables.dp.accounting.releases import (
     Allocated,
     BestOf,
     Gaussian,

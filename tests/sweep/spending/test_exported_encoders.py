@@ -27,12 +27,12 @@ from tests.lines import write_lines
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in, shared_figures
 from tests.sweep.untracked import leave_out_mlflow
-from trainables.accountants import account
 from trainables.cards.card import STARTING_WEIGHTS
+from trainables.dp.accounting import account
+from trainables.dp.accounting.releases import Start, release
 from trainables.encoders.exported import tensor_digests
 from trainables.encoders.origin import ORIGIN, origin_of
 from trainables.errors import InvalidData
-from trainables.guarantee.releases import Start, release
 
 N, BATCH, EPOCHS = 80, 20, 2
 NOISE, NEXT_NOISE, DELTA = 1.0, 2.0, 1e-3

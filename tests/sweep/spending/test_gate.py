@@ -17,10 +17,11 @@ from sweep.store.state import SweepState
 from tests.accountants._mechanisms import mechanism as made
 from tests.accountants.outside import algorithm_1, composed, divergence, events_of, gaussian_epsilon
 from tests.sweep.sweeps import space_in
-from trainables.accountants import RdpFilter, paper_zcdp, release
-from trainables.config import parse
-from trainables.guarantee.releases import Start
-from trainables.privacy.from_config import build
+from trainables.config.mechanism import build
+from trainables.config.trial import parse
+from trainables.dp.accounting import RdpFilter, release
+from trainables.dp.accounting.accountants import paper_zcdp
+from trainables.dp.accounting.releases import Start
 
 EPOCHS = 3
 NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}

@@ -15,9 +15,9 @@ from sweep.spending.ledger import FILE, Ledger, entry_for
 from tests.accountants._mechanisms import mechanism as made
 from tests.accountants.outside import algorithm_1, gaussian_epsilon, pld_epsilon, sampled
 from tests.refusals import refused
-from trainables.accountants import release
+from trainables.dp.accounting import release
+from trainables.dp.accounting.releases import Gaussian
 from trainables.errors import InvalidData, InvalidInput
-from trainables.guarantee.releases import Gaussian
 
 
 def mechanism(engine="edp_sgd", **privacy):

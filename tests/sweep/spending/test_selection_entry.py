@@ -19,8 +19,8 @@ from sweep.spending.ledger import (
 )
 from tests.accountants.outside import composed, gaussian_epsilon, rdp_epsilon
 from tests.refusals import refused
+from trainables.dp.accounting.releases import BestOf, Gaussian, Number, Training, Unaccounted
 from trainables.errors import InvalidData
-from trainables.guarantee.releases import BestOf, Gaussian, Number, Training, Unaccounted
 
 DELTA = 1e-5
 DATA = SimpleNamespace(fingerprint="fingerprint", name="mine")

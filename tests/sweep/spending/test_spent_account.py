@@ -28,10 +28,9 @@ from tests.accountants.outside import (
     rdp_epsilon,
 )
 from tests.refusals import refused
-from trainables.accountants import Account, RdpFilter, Release, certify
-from trainables.guarantee import account as account_module
-from trainables.guarantee import renyi
-from trainables.guarantee.releases import BestOf, Gaussian, Number, Sampled, Unaccounted
+from trainables.dp.accounting import Account, RdpFilter, Release, certify, renyi
+from trainables.dp.accounting import composition as account_module
+from trainables.dp.accounting.releases import BestOf, Gaussian, Number, Sampled, Unaccounted
 
 DELTA = 1e-5
 TEN = Number(law="geometric", mean=10)

@@ -13,7 +13,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, create
 from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.errors import InvalidData
 
 NOISE = {"noise_multiplier": 1.5}

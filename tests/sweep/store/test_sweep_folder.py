@@ -23,7 +23,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.refusals import refused
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.errors import InvalidData
 from trainables.files import read_yaml
 from trainables.result import EpochReport, TrialResult

@@ -17,7 +17,7 @@ from sweep.store.sweeps import LOG, Vault, require_storage, storage_faults
 from tests.refusals import refused
 from tests.sweep.store.test_sweep_folder import TRIAL
 from tests.sweep.sweeps import settings_in, space_in
-from trainables.config import data_config
+from trainables.config.trial import data_config
 from trainables.errors import StorageFailed
 
 PLAN = Plan(name="toy", trials=(TRIAL,))

@@ -4,12 +4,12 @@ from sweep.results.export_documents import SynthesisFile
 from sweep.synthesis import synthesize, trained_text
 from sweep.synthesis.data_card import Draws, Filters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
-from trainables.accountants import account
-from trainables.config import PrivacyConfig, TrainingConfig, part
+from trainables.config.mechanism import build_from
+from trainables.config.trial import PrivacyConfig, TrainingConfig, part
+from trainables.dp.accounting import account
+from trainables.dp.accounting.claim import meaning
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models.causal_lm import Config
-from trainables.privacy.claim import meaning
-from trainables.privacy.from_config import build_from
 
 
 def trained(*stages, noise=20.0, **fields):

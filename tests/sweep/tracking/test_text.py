@@ -21,7 +21,7 @@ from sweep.tracking.mlflow_store import (
 )
 from tests.sweep.results.test_select import record, text
 from tests.sweep.store.test_plans import trial
-from trainables.config import parse
+from trainables.config.trial import parse
 from trainables.figures import registry
 
 NLU = {

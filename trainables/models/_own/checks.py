@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from trainables.dp import per_record
 from trainables.errors import InvalidInput
-from trainables.guarantee import per_record
 from trainables.models._own import factory as factories
 from trainables.models._own.graph import are_close
 from trainables.models._own.network import OwnModel, drawn_from

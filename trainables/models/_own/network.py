@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus
 from trainables.data.records import LabelSchema
+from trainables.dp.layers.packing import ByLength, by_length, time_major
+from trainables.dp.seeding import stream_seed
 from trainables.encoders.word_vectors import bucket
-from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._nlu import Encoded, NluModel, label_losses
 from trainables.models._own import process as processes
 from trainables.models._own.graph import Described, Graph, unchanged
 from trainables.models.module import Config
-from trainables.seeding import stream_seed
 
 
 class OwnModel(NluModel):

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export, save
 
 from trainables.data.records import LabelSchema
+from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.encoders.word_vectors import bucket
 from trainables.errors import InvalidInput
 from trainables.models._own import factory as factories
 from trainables.models._own.graph import are_close, inputs_of
 from trainables.models.module import Config
-from trainables.seeding import stream_seed, torch_seeded
 
 _WORDS = ("show", "me", "flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "a", "18")
 _TRACED = (3, 4)  # records and words of the pass that is traced

@@ -1,0 +1,1 @@
+"""A trial's configuration: its fields, what they allow, and the mechanism that they describe."""

@@ -1,0 +1,298 @@
+"""The one door to an epsilon: the least that a proof gives for what was released.
+
+Cards, the ledger, the last word of a plan and the answer of a calibration call `certify` and
+nothing else. Each bound holds by itself, so their minimum does: steps on all records are one
+Gaussian mechanism, which is exact (`gaussian`); of sampled steps the privacy loss distribution is
+exact up to a grid that errs upwards (`pld`); Rényi divergences add up for all of them (`renyi`),
+those of random allocation (`allocation`) and of a selection among them.
+
+With the effort "exact" both exact figures are those of `dp_accounting` (`library`) where it has
+them; with less effort our own forms give them, which are faster and at or above.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Literal
+
+import numpy as np
+
+from trainables.dp.accounting import library, pld, renyi
+from trainables.dp.accounting.gaussian import is_exact, known_coins, mu_of, one_gaussian
+from trainables.dp.accounting.pld import twice
+from trainables.dp.accounting.releases import (
+    Allocated,
+    BestOf,
+    Gaussian,
+    Release,
+    Sampled,
+    Step,
+    Training,
+    Unaccounted,
+    merged,
+)
+from trainables.dp.mechanism import NeighboringRelation
+from trainables.errors import CannotAnalyze, InvalidInput
+
+MIXED_UNITS = (
+    "groups (privacy.unit) and single records are composed: no theorem covers a record that is"
+    " replaced by one of another group"
+)
+# More effort never gives a larger epsilon, because it includes the less.
+Effort = Literal["plan", "total", "running", "exact"]
+_CHEAPER: dict[Effort, tuple[Effort, ...]] = {
+    "plan": ("plan",),
+    "total": ("plan", "total"),
+    "running": ("plan", "running"),
+    "exact": ("plan", "running", "exact"),
+}
+_POINTS = {"plan": pld.COARSE, "total": pld.MEDIUM, "running": pld.MEDIUM, "exact": pld.FINE}
+_MOST = {"plan": 3, "total": 16, "running": 100, "exact": 100}  # distributions that are composed
+FEW = 3  # as many are composed on the finest grid
+_LONG = 100_000  # sampled steps, whose distribution takes tenths of a second
+_NOISE_GRID = {"plan": 64, "total": 0, "running": 256, "exact": 0}  # steps in a factor of 2
+_MANY, _FINEST_NOISE_GRID = 100, 1 << 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """(`epsilon`, `delta`) of `num_releases` releases on the same records together.
+
+    `epsilon` is `math.inf`, with the reasons in `unaccounted`, where no finite one holds;
+    `accountant` names the bound that gives it, `tight` says whether it is the smallest epsilon (up
+    to the grid), `by_library` whether `dp_accounting` gives it. `neighboring_relation` is None for
+    no release at all.
+    """
+
+    epsilon: float
+    delta: float
+    accountant: str
+    tight: bool
+    neighboring_relation: NeighboringRelation | None
+    num_releases: int
+    unaccounted: tuple[str, ...] = ()
+    by_library: bool = False
+
+
+# An upper bound of epsilon, its name, and whether `dp_accounting` gives it.
+Bound = tuple[float, str, bool]
+
+
+def certify(
+    what: Release | Sequence[Release],
+    *,
+    delta: float,
+    effort: Effort = "exact",
+    only: str | None = None,
+    replace_one: bool = False,
+) -> Certificate:
+    """The certificate of a release, or of all releases together (composition).
+
+    Releases of one relation have it. Shuffled ones beside sampled ones: replace-one, which a
+    sampled one also has (each of its two records moves the sum), while a shuffled one has no
+    add-or-remove guarantee. Couples of records, several times or beside records: for one record
+    replaced, as that replaces its couple and nothing else, however often the records are coupled
+    anew. Groups beside records: infinite, because a record that is replaced may carry another
+    group's key: two groups change (docs/guides/privacy.md). `replace_one` asks for that relation in
+    any case. `effort` is how fine the grids are, `only` names one bound.
+
+    Raises: InvalidInput unless 0 < delta < 1; CannotAnalyze where `only` has no figure.
+    """
+    if not 0 < delta < 1:
+        raise InvalidInput(f"expected 0 < delta < 1, got delta={delta}")
+    every = (what,) if isinstance(what, Training | Unaccounted | BestOf) else tuple(what)
+    given = tuple(each for each in every if not each.is_nothing)
+    units = {each.unit for each in given}
+    relations = {each.neighboring_relation for each in given}
+    coupled = "couple" in units and len(given) > 1
+    relation: NeighboringRelation | None = None if not given else "add_or_remove_one"
+    if given and (replace_one or coupled or "replace_one" in relations):
+        relation = "replace_one"
+    reasons = tuple(dict.fromkeys(reason for each in given for reason in each.reasons))
+    if "group" in units and len(units) > 1:
+        reasons = (*reasons, MIXED_UNITS)
+    least: Bound = (math.inf, "gaussian" if relation == "replace_one" else "pld", False)
+    tight = True
+    if not reasons:
+        least, tight = _least(given, delta, effort, only, relation == "replace_one")
+    value, name, by_library = least
+    return Certificate(
+        epsilon=value,
+        delta=delta,
+        accountant=name,
+        tight=tight,
+        neighboring_relation=relation,
+        num_releases=len(given),
+        unaccounted=reasons,
+        by_library=by_library,
+    )
+
+
+def _least(
+    given: tuple[Release, ...], delta: float, effort: Effort, only: str | None, replace_one: bool
+) -> tuple[Bound, bool]:
+    """The least bound at this effort and below, and whether it is exact."""
+    trainings = [each for each in given if isinstance(each, Training)]
+    near = [_within_reach(each) for each in trainings]
+    exactly, steps = (
+        merged(step for each in some for step in _under(each, replace_one))
+        for some in (trainings, near)
+    )
+    best_of = tuple(each for each in given if isinstance(each, BestOf))
+    if not best_of and is_exact(exactly) and only in (None, "gaussian"):
+        return _gaussian(exactly, delta, effort), True
+    efforts = _CHEAPER[effort] if only is None else (effort,)
+    steps = one_gaussian(steps)
+    found = [_bounds(steps, best_of, delta, each, only, replace_one) for each in efforts]
+    bounds = [bound for each in found for bound in each]
+    if ("pld", True) in [bound[1:] for bound in bounds]:  # the library has the last word
+        bounds = [bound for bound in bounds if bound[1:] != ("pld", False)]
+    least = min(bounds)
+    is_tight = least[1] == "pld" and effort in ("running", "exact") and near == trainings
+    return least, is_tight
+
+
+def _gaussian(steps: tuple[Step, ...], delta: float, effort: Effort) -> Bound:
+    """The exact figure of steps on all records."""
+    known = library.gaussian_epsilon(mu_of(steps), delta) if effort == "exact" else None
+    if known is not None:
+        return known, "gaussian", True
+    return known_coins(steps, delta=delta), "gaussian", False
+
+
+@lru_cache(maxsize=16_384)
+def _bounds(
+    steps: tuple[Step, ...],
+    best_of: tuple[BestOf, ...],
+    delta: float,
+    effort: Effort,
+    only: str | None,
+    replace_one: bool,
+) -> tuple[Bound, ...]:
+    """What each bound gives that there is."""
+    if not steps and not best_of:
+        return ((0.0, only or "gaussian", True),)
+    found: list[Bound] = []
+    if only in (None, "gaussian") and not best_of:
+        known = twice(steps) if replace_one else steps
+        found.append((known_coins(known, delta=delta), "gaussian", False))
+    if only in (None, "rdp"):
+        of_library = not best_of and not any(isinstance(step, Allocated) for step in steps)
+        found.append((_renyi(steps, best_of, delta, effort, replace_one), "rdp", of_library))
+    if only in (None, "pld"):
+        refusal = "pld: expected no selection (rdp bounds it)" if best_of else ""
+        refusal = refusal or pld.why_not(steps, delta=delta, replace_one=replace_one)
+        if only and refusal:
+            raise CannotAnalyze(refusal)
+        if not refusal and (only or _is_affordable(steps, effort)):
+            found.append(_pld(steps, delta, effort, replace_one))
+    return tuple(found)
+
+
+def _pld(steps: tuple[Step, ...], delta: float, effort: Effort, replace_one: bool) -> Bound:
+    """The figure of the least of the grids, where delta is tiny not always the finest one."""
+    own = partial(pld.epsilon_of, steps, delta=delta, replace_one=replace_one)
+    if effort != "exact":
+        return own(points=points_for(steps, effort)), "pld", False
+    efforts = [each for each in _CHEAPER[effort] if _is_affordable(steps, each)]
+    sizes = {points_for(steps, each) for each in (*efforts, effort)}
+    least, points = min((own(points=each), each) for each in sizes)
+    grid = pld.interval(steps, delta=delta, points=points)
+    known = library.epsilon_of(steps, delta=delta, grid=grid, replace_one=replace_one)
+    return (least, "pld", False) if known is None else (known, "pld", True)
+
+
+def _renyi(
+    steps: tuple[Step, ...],
+    best_of: tuple[BestOf, ...],
+    delta: float,
+    effort: Effort,
+    replace_one: bool,
+) -> float:
+    sampled, allocated = (
+        any(isinstance(step, kind) for step in steps) for kind in (Sampled, Allocated)
+    )
+    if effort == "exact" and not (best_of or allocated or replace_one):
+        return renyi.epsilon_of(steps, delta=delta)
+    few = sampled and not (best_of or allocated)
+    orders = renyi.FEW_ORDERS if few else renyi.ORDERS
+    if len(steps) > FEW and _NOISE_GRID[effort]:  # so that thousands of configs share vectors
+        steps = _round_down(steps, _NOISE_GRID[effort])
+    # Steps on all records state their sigma for the relation; the others for one more or less.
+    own = [step for step in steps if not replace_one or isinstance(step, Gaussian)]
+    total = renyi.sum_of(own, orders)
+    moved = renyi.sum_of([step for step in steps if step not in own], orders)
+    for each in best_of:
+        if replace_one and each.neighboring_relation != "replace_one":
+            moved = moved + renyi.curve(each, orders)
+        else:
+            total = total + renyi.curve(each, orders)
+    if moved.any():
+        total = total + renyi.replace_one_divergences(moved, orders)
+    return renyi.to_epsilon(np.asarray(total), delta=delta, orders=orders)
+
+
+def points_for(steps: tuple[Step, ...], effort: Effort = "exact") -> int:
+    """The points of a grid: fewer the more distributions are composed."""
+    return _POINTS[effort] if len(steps) <= FEW else pld.QUICK
+
+
+def _is_affordable(steps: tuple[Step, ...], effort: Effort) -> bool:
+    """Whether the effort pays for that many distributions."""
+    return len(steps) <= _MOST[effort] and (effort != "plan" or not is_long(steps))
+
+
+def is_long(steps: tuple[Step, ...]) -> bool:
+    """Whether there are so many steps that a distribution takes tenths of a second."""
+    return sum(step.count for step in steps if isinstance(step, Sampled)) > _LONG
+
+
+def _under(what: Training, replace_one: bool) -> tuple[Step, ...]:
+    """Its steps, those on all records with the noise that they have under the relation."""
+    if not replace_one or what.neighboring_relation == "replace_one":
+        return what.everything
+    return twice(what.everything, kinds=Gaussian)
+
+
+@lru_cache(maxsize=1_024)
+def _within_reach(what: Training) -> Training:
+    """A release of at most 100 sizes of noise, whose figure takes seconds: decaying noise with more
+    is rounded down on the finest grid that leaves 100. Steps on all records need no rounding.
+    """
+    steps, fineness = what.steps, float(_FINEST_NOISE_GRID)
+    while len(steps) > _MANY and not is_exact(steps):
+        steps = _round_down(what.steps, fineness)
+        fineness /= 2  # of nested grids, so that one more epoch never costs less
+    return replace(what, steps=steps)
+
+
+def _round_down(steps: tuple[Step, ...], fineness: float) -> tuple[Step, ...]:
+    """Noise rounded down to `fineness` steps in a factor of 2: it costs more, never less."""
+    grid = [2 ** (math.floor(math.log2(step.sigma) * fineness) / fineness) for step in steps]
+    return merged(replace(step, sigma=sigma) for step, sigma in zip(steps, grid, strict=True))
+
+
+def profile(
+    what: Training | BestOf,
+    accountant: str,
+    *,
+    delta: float,
+    epsilons: tuple[float, ...],
+    deltas: tuple[float, ...],
+) -> list[tuple[float, float]]:
+    """Further pairs (epsilon, delta) that hold of a release by the bound that gives its figure at
+    `delta`: at `epsilons` by pld, at `deltas` by the others.
+    """
+    if what.reasons or what.is_nothing:
+        return []
+    if isinstance(what, BestOf) or accountant == "rdp":
+        divergences = renyi.curve(_within_reach(what) if isinstance(what, Training) else what)
+        return [(renyi.to_epsilon(divergences, delta=each), each) for each in deltas]
+    steps = one_gaussian(_within_reach(what).everything)
+    if accountant == "pld":
+        grid = pld.interval(steps, delta=delta, points=points_for(steps))
+        return library.profile(steps, grid=grid, epsilons=epsilons)
+    if is_exact(steps):
+        return [(_gaussian(steps, each, "exact")[0], each) for each in deltas]
+    return [(known_coins(steps, delta=each), each) for each in deltas]

@@ -1,0 +1,265 @@
+"""What a trial releases about its records, as frozen data: the input of `certify`.
+
+A release is the steps of one training (`Training`), the best of a secret number of trainings
+(`BestOf`), or without any finite epsilon (`Unaccounted`). Its steps are Gaussian mechanisms whose
+`sigma` is the noise over the sensitivity, both of the sum of a step, as `Mechanism` states them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, TypeVar
+
+from trainables.dp.mechanism import Mechanism, NeighboringRelation
+from trainables.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """`count` Gaussian mechanisms, each on all records: an epoch of shuffled steps, in one of which
+    each record is; a full batch; a noised histogram.
+    """
+
+    kind: Literal["gaussian"] = "gaussian"
+    sigma: float
+    rate: ClassVar[float] = 1.0
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """`count` Gaussian steps, in each of which each record is with probability `rate`, by itself
+    (Poisson sampling).
+    """
+
+    kind: Literal["sampled"] = "sampled"
+    sigma: float
+    rate: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < 1:
+            raise ValueError(f"expected 0 < rate < 1, got {self.rate}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocated:
+    """`count` epochs of `steps` Gaussian steps, in one of which each record is, each equally likely
+    (random allocation).
+    """
+
+    kind: Literal["allocated"] = "allocated"
+    sigma: float
+    rate: ClassVar[float] = 1.0  # of an epoch
+    steps: int
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"expected steps >= 1, got {self.steps}")
+
+
+Step = Gaussian | Sampled | Allocated
+S = TypeVar("S", bound=Gaussian | Sampled | Allocated)
+
+
+def merged(steps: Iterable[S]) -> tuple[S, ...]:
+    """Steps by falling sigma, with the counts of equal ones added up: the order changes no epsilon.
+
+    >>> merged([Gaussian(sigma=0.5), Gaussian(sigma=1.0, count=3), Gaussian(sigma=0.5)])[1].count
+    2
+    """
+    counts: Counter[S] = Counter()
+    for step in steps:
+        counts[replace(step, count=1)] += step.count
+    found = [replace(step, count=count) for step, count in counts.items() if count]
+    return tuple(sorted(found, key=lambda step: (step.kind, -step.sigma, repr(step))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One step after another on the same records. `beside` stands beside the training: no
+    calibration of its noise changes it.
+    """
+
+    kind: Literal["training"] = "training"
+    steps: tuple[Step, ...]
+    beside: tuple[Gaussian, ...] = ()
+    neighboring_relation: NeighboringRelation
+    unit: str = "record"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", merged(self.steps))
+        object.__setattr__(self, "beside", merged(self.beside))
+
+    @property
+    def everything(self) -> tuple[Step, ...]:
+        """All steps and what stands beside them."""
+        return merged((*self.steps, *self.beside))
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is released."""
+        return not (self.steps or self.beside)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why no finite epsilon holds; empty where one does."""
+        if all(_squares(step.sigma) for step in (*self.steps, *self.beside)):
+            return ()
+        return ("the noise decays to nothing (noise_decay)",)
+
+    def scale_noise(self, factor: float) -> Training:
+        """The release with `factor` times the training noise; what stands beside is unchanged."""
+        return replace(self, steps=quieter(self.steps, factor))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unaccounted:
+    """A release that no finite epsilon holds for."""
+
+    kind: Literal["unaccounted"] = "unaccounted"
+    reasons: tuple[str, ...]
+    neighboring_relation: NeighboringRelation
+    unit: str = "record"
+    is_nothing = False
+
+    def scale_noise(self, factor: float) -> Unaccounted:
+        """The same: no noise makes it finite."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """The law of a number of trials that is drawn beforehand and kept secret, and its mean >= 1.
+
+    Geometric and logarithmic are truncated negative binomials of shape 1 and 0.
+    """
+
+    law: str
+    mean: float
+
+    def __post_init__(self) -> None:
+        if self.law not in ("geometric", "logarithmic", "poisson"):
+            raise ValueError(f"expected geometric, logarithmic or poisson, got {self.law!r}")
+        if not 1 <= self.mean < math.inf:
+            raise ValueError(f"expected a finite mean >= 1, got {self.mean}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestOf:
+    """The best of a secret `number` of independent trials alone, each of which draws one of
+    `configurations`, of one relation and unit. Where all its trials are released later, `shown` has
+    them, and the larger of both costs counts, order by order.
+    """
+
+    kind: Literal["best_of"] = "best_of"
+    number: Number
+    configurations: tuple[Training | Unaccounted, ...]
+    shown: tuple[Training | Unaccounted, ...] = ()
+
+    def __post_init__(self) -> None:
+        kinds = {(each.neighboring_relation, each.unit) for each in self.configurations}
+        if len(kinds) != 1:
+            raise ValueError(
+                "selection: expected configurations of one neighboring_relation and one unit, got"
+                f" {sorted(kinds)}"
+            )
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """That of each configuration."""
+        return self.configurations[0].neighboring_relation
+
+    @property
+    def unit(self) -> str:
+        """That of each configuration."""
+        return self.configurations[0].unit
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Those of all configurations, and of the trials shown."""
+        every = (*self.configurations, *self.shown)
+        return tuple(dict.fromkeys(reason for each in every for reason in each.reasons))
+
+    is_nothing = False
+
+
+Release = Training | Unaccounted | BestOf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What the weights that a training starts from have released about its records: the `releases`
+    of an earlier export, whose opaque id `source` is.
+    """
+
+    source: str
+    releases: tuple[Release, ...]
+
+
+def quieter(steps: tuple[S, ...], factor: float) -> tuple[S, ...]:
+    """The steps with `factor` times their noise."""
+    return tuple(replace(step, sigma=step.sigma * factor) for step in steps)
+
+
+def release(
+    mechanism: Mechanism, *, first: int = 0, last: int | None = None
+) -> Training | Unaccounted:
+    """The release of epochs `first` to `last` - 1 of a mechanism (default: of all).
+
+    A part of an epoch is charged as a whole one; what was released before the first step (a noised
+    histogram) with the first epoch. What weights start from was charged to the trial that made it.
+
+    Raises: InvalidInput unless 0 <= first <= last <= epochs.
+    """
+    end = mechanism.epochs if last is None else last
+    if not 0 <= first <= end <= mechanism.epochs:
+        raise InvalidInput(
+            f"expected 0 <= first <= last <= epochs ({mechanism.epochs}), got"
+            f" first={first}, last={end}"
+        )
+    relation, unit = mechanism.neighboring_relation, mechanism.unit
+    if mechanism.unaccounted and end > first:
+        return Unaccounted(reasons=mechanism.unaccounted, neighboring_relation=relation, unit=unit)
+    epochs = range(first, end if mechanism.trains else first)
+    histogram = []
+    if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
+        histogram = [Gaussian(sigma=mechanism.effective_histogram_noise_multiplier)]
+    return Training(
+        steps=tuple(_epoch(mechanism, epoch) for epoch in epochs),
+        beside=tuple(histogram),
+        neighboring_relation=relation,
+        unit=unit,
+    )
+
+
+def everything(mechanism: Mechanism) -> tuple[Release, ...]:
+    """The release of a mechanism, and those of what its weights start from."""
+    return (*(each for start in mechanism.starts for each in start.releases), release(mechanism))
+
+
+def once(starts: Iterable[Start]) -> dict[tuple[Start, int], Release]:
+    """What several trainings start from, under keys: each release once, whatever starts from it."""
+    return {(start, n): each for start in starts for n, each in enumerate(start.releases)}
+
+
+def _epoch(mechanism: Mechanism, epoch: int) -> Step:
+    sigma, count = mechanism.effective_noise_multiplier_at(epoch), mechanism.steps_in(epoch)
+    match mechanism.sampling:
+        case "shuffle":
+            return Gaussian(sigma=sigma)
+        case "random_allocation":
+            return Allocated(sigma=sigma, steps=count)
+        case "poisson" if mechanism.sample_rate < 1:
+            return Sampled(sigma=sigma, rate=mechanism.sample_rate, count=count)
+        case _:  # every record in every step
+            return Gaussian(sigma=sigma, count=count)
+
+
+def _squares(sigma: float) -> bool:
+    """Whether 1 / sigma^2 is a finite number."""
+    return sigma > 0 and math.isfinite(sigma) and sigma * sigma > 1e-290

@@ -1,0 +1,183 @@
+"""The tape: entries that layers record during one backward pass instead of weight gradients.
+
+While a tape is active, a layer's backward returns only the gradient of its input and records an
+`Entry`: the activations and output gradients from which any weighted sum of per-record weight
+gradients, and its per-unit norms, can be computed afterwards (book-keeping, Bu et al. 2023).
+Without a tape the layers are ordinary autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.rounding import Size
+from trainables.dp.layers.units import Units
+
+Views = Mapping[nn.Parameter, Tensor]  # where the gradient of each trainable parameter is added
+
+
+class Entry(Protocol):
+    """The record of one use of a layer on the tape."""
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The trainable parameters whose gradient this entry determines."""
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """float64[U]: sum over the parameters of weights[p] * |gradient of p by unit|^2.
+
+        An upper bound for the float32 result of `add_gradient` with factor 1 (see `rounding`).
+        """
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """Sum over a unit's rows of the norm of each row's gradient, in the same scale."""
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """Add sum over units of factors[u] * gradient into `views`; None: factor 1 for all."""
+
+    def without(self, units: Units, dropped: Tensor) -> Entry:
+        """The same with zero rows for the units that are True in `dropped` [U]."""
+
+
+@dataclass(eq=False)
+class Tape:
+    """Entries in the order of the backward pass; with `views`, gradients are added at once."""
+
+    views: Views | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    def receive(self, entry: Entry) -> None:
+        """Called by a layer's backward. Tensors of the entry must be detached: an attached
+        activation would form a reference cycle with this tape."""
+        if not entry.parameters:
+            return
+        if self.views is None:
+            self.entries.append(entry)
+        else:
+            entry.add_gradient(None, None, self.views)
+
+
+_ACTIVE: ContextVar[Tape | None] = ContextVar("tape", default=None)
+_IS_PLAIN: ContextVar[bool] = ContextVar("is_plain", default=False)
+
+
+def current() -> Tape | None:
+    """The active tape, if any. Layers read it in `forward`; their backward uses the same one."""
+    return _ACTIVE.get()
+
+
+@contextmanager
+def recording(tape: Tape) -> Iterator[Tape]:
+    """Make `tape` the active one for the forward passes inside."""
+    token = _ACTIVE.set(tape)
+    try:
+        yield tape
+    finally:
+        _ACTIVE.reset(token)
+
+
+def is_plain() -> bool:
+    """Whether layers with a backward pass of their own leave it to autograd (see `plain`)."""
+    return _IS_PLAIN.get()
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """A context of passes without a tape and without a hand-written backward pass: the same losses
+    by torch's own operations and libraries, in the type of the weights."""
+    tape, was = _ACTIVE.set(None), _IS_PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(tape)
+        _IS_PLAIN.reset(was)
+
+
+def apply(
+    function: type[torch.autograd.Function], *arguments: object, widen: bool = True
+) -> Tensor:
+    """`function.apply` on float32, whatever `layers.precision` makes of other layers.
+
+    With `widen=False` numbers are passed as they are, and the function handles the precision.
+    """
+    device = next((x.device.type for x in arguments if isinstance(x, Tensor)), "cpu")
+    if not torch.is_autocast_enabled(device):
+        return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]  # torch's
+    if widen:
+        arguments = tuple(
+            x.float() if isinstance(x, Tensor) and x.dtype == torch.bfloat16 else x
+            for x in arguments
+        )
+    with torch.autocast(device, enabled=False):
+        return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]  # torch's
+
+
+def row_factors(units: Units | None, factors: Tensor | None, rows: Rows) -> Tensor | None:
+    """[n]: the factor of each row's unit, or None where all are 1."""
+    if units is None or factors is None:
+        return None
+    return factors.index_select(0, units.of(rows).unit)
+
+
+def scaled_pair(g: Tensor, x: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    """`g` and `x` with the rows of one of them, the narrower, multiplied by `scale`."""
+    if scale is None:
+        return g, x
+    if g.shape[1] <= x.shape[1]:
+        return g * scale.unsqueeze(1), x
+    return g, x * scale.unsqueeze(1)
+
+
+def column_sums(values: Tensor, scale: Tensor | None) -> Tensor:
+    """[D]: sum of the rows of `values` [n, D], each times its number of `scale`."""
+    return values.sum(0) if scale is None else scale @ values
+
+
+def clear_units(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Tensor:
+    """`values` [n, .] with the rows of the dropped units set to 0, NaN included."""
+    gone = dropped.index_select(0, units.of(rows).unit)
+    return values.masked_fill(gone.view(-1, *[1] * (values.dim() - 1)), 0.0)
+
+
+class OfRows:
+    """An entry whose rows are `g` and, in some, `x`. `KNOWN` are fields with what it found of them,
+    None at first.
+    """
+
+    rows: Rows
+    KNOWN: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Those that are trained, of the fields and of a field's layer."""
+        own = [
+            p
+            for value in vars(self).values()
+            for p in (value.parameters() if isinstance(value, nn.Module) else [value])
+        ]
+        return tuple(p for p in own if isinstance(p, nn.Parameter) and p.requires_grad)
+
+    def without(self, units: Units, dropped: Tensor) -> Self:
+        """Rows of the dropped units set to 0."""
+        values = {n: values for n, values in vars(self).items() if n in ("x", "g")}
+        cleared = {n: clear_units(v, units, dropped, self.rows) for n, v in values.items()}
+        found: Self = replace(cast(Any, self), **cleared, **dict.fromkeys(self.KNOWN))
+        return found
+
+
+def gradients(entry: Entry, tape: Tape | None) -> dict[nn.Parameter, Tensor]:
+    """The entry's gradients by its parameters; none where a tape receives it."""
+    if tape is not None:
+        tape.receive(entry)
+        return {}
+    views = {p: torch.zeros_like(p) for p in entry.parameters}
+    entry.add_gradient(None, None, views)
+    return views
