@@ -34,7 +34,7 @@ from trainables.dp.engines import Engine, Setup
 from trainables.dp.engines._private import PrivateEngine
 from trainables.dp.noise import new_key
 from trainables.models import lora
-from trainables.models._hub_encoder import AdaptedEncoder
+from trainables.models.nlu.hub_encoder import AdaptedEncoder
 from trainables.system.communication import Alone
 from trainables.system.memory import peak_memory
 

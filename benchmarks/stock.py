@@ -14,7 +14,7 @@ from transformers import BertModel
 from trainables.config.trial import ModelConfig
 from trainables.dp.layers.char_cnn import NUM_CHARS
 from trainables.models import bert, clc
-from trainables.models._bert_weights import BertSizes
+from trainables.models.nlu.bert_weights import BertSizes
 
 Batch = dict[str, Tensor]
 

@@ -6,7 +6,7 @@ from functools import cache
 from types import MappingProxyType
 
 from trainables import figures
-from trainables.config import goals
+from trainables.config import objectives
 
 TRIAL_LABELS = ("sweep", "trial", "name", "engine")
 STATUS_LABELS = ("sweep", "status")
@@ -27,7 +27,7 @@ class LiveMetric:
 def metrics() -> Mapping[str, LiveMetric]:
     """Every gauge by its figure's name in epochs or results, that of the counts by `COUNTS`."""
     found = {COUNTS: LiveMetric(name=COUNTS, help="Trials by status", labels=STATUS_LABELS)}
-    final = {*map(goals.headline, goals.tasks()), figures.LEAKAGE, "epsilon_planned"}
+    final = {*map(objectives.headline, objectives.tasks()), figures.LEAKAGE, "epsilon_planned"}
     for source, figure in figures.registry().items():
         if figure.per_epoch or source in final:
             prefix = "sweep_" if figure.is_public else "curator_sweep_"

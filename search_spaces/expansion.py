@@ -25,7 +25,7 @@ from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Range, Variant
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
-from trainables.config.frozen import first_problem, nearest
+from trainables.config.fields import first_problem, nearest
 from trainables.config.trial import (
     SHELVES,
     TAGS,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.errors import InvalidInput, did_you_mean, kind_of, quote
-from trainables.files import read_yaml
+from trainables.io.files import read_yaml
 
 LONGEST_NAME = 80
 

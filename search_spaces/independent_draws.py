@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces import constraints
 from search_spaces.paths import is_within
-from trainables.config import goals
+from trainables.config import objectives
 from trainables.figures import VALIDATION
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def require_independent_draws(space: SearchSpace) -> None:
     """Raises: ValueError for a setting with which trials are not independent draws with comparable
     scores.
     """
-    able = [task for task in goals.tasks() if goals.quality(task)[0].startswith(VALIDATION)]
+    able = [
+        task for task in objectives.tasks() if objectives.quality(task)[0].startswith(VALIDATION)
+    ]
     if space.task not in able:
         raise ValueError(
             f"expected task {' or '.join(able)} with strategy private_selection, got {space.task}:"

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from search_spaces import constraints
 from trainables import catalogue
-from trainables.config.frozen import MAX_NUMBER, MAX_ROWS, Frozen, Listed
+from trainables.config.fields import MAX_NUMBER, MAX_ROWS, Frozen, Listed
 from trainables.config.trial import TrialConfig
 from trainables.errors import InvalidInput, did_you_mean, quote
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from search_spaces.parts import Part, Positive
 from trainables import catalogue, figures
 from trainables.catalogue import NameOf
-from trainables.config.frozen import Listed, With
+from trainables.config.fields import Listed, With
 from trainables.config.sections import Epochs, Seed
 
 STRATEGIES = "search_spaces.strategies"  # the shelf

@@ -28,10 +28,10 @@ from search_spaces.parts import (
 from search_spaces.paths import is_within, set_path
 from search_spaces.search import STRATEGIES, Search
 from trainables import catalogue, figures
-from trainables.config import goals
-from trainables.config.frozen import Listed, validated
-from trainables.documents import DocumentProblem, require_storable
+from trainables.config import objectives
+from trainables.config.fields import Listed, validated
 from trainables.errors import InvalidInput, quote
+from trainables.io.documents import DocumentProblem, require_storable
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 
@@ -106,7 +106,7 @@ class SearchSpace(Part):
         if catalogue.kind_of(STRATEGIES, str(search.get("strategy"))) != "adaptive":
             return fields
         task = _task_of(fields.get("base"), fields.get("override"))
-        best = goals.quality(task)[0]
+        best = objectives.quality(task)[0]
         return {**fields, "search": {**search, "objectives": (best,)}}
 
     @model_validator(mode="after")
@@ -144,7 +144,7 @@ class SearchSpace(Part):
     @property
     def metric(self) -> str:
         """The figure that a scheduler compares after an epoch."""
-        return goals.after_an_epoch(self.task)
+        return objectives.after_an_epoch(self.task)
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
@@ -164,7 +164,7 @@ class SearchSpace(Part):
 def _task_of(base: Any, override: Any) -> str:
     """Raises: ValueError for a task that there is not."""
     given = [part["task"] for part in (override, base) if isinstance(part, dict) and "task" in part]
-    task, known = [*given, goals.default_task()][0], catalogue.names("tasks")
+    task, known = [*given, objectives.default_task()][0], catalogue.names("tasks")
     if task not in known:
         raise ValueError(f"expected task to be one of {', '.join(known)}, got {quote(task)}")
     return str(task)

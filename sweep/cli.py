@@ -119,7 +119,7 @@ def _explain(problem: Exception) -> tuple[str, int] | None:
         said = f" ({lacks[0]})" if lacks else ""
         return f"too little memory, or too few threads, for this command{said}: see `ulimit -a`", 1
     from trainables.errors import InvalidInput, SweepError, system_words, words_of
-    from trainables.system import disk
+    from trainables.io import disk
 
     if isinstance(problem, SweepError):
         return words_of(problem), 2 if isinstance(problem, InvalidInput) else 1
@@ -150,8 +150,8 @@ def _problem_of_stdout() -> OSError | None:
 
 def _require_text(words: Sequence[str]) -> None:
     """Raises: InvalidInput for a word that is no UTF-8: a sweep's files could not hold it."""
-    from trainables.documents import DocumentProblem, require_text
     from trainables.errors import InvalidInput, quote
+    from trainables.io.documents import DocumentProblem, require_text
 
     for word in words:
         try:

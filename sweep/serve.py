@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from sweep import access
 from sweep.settings import Settings
 from trainables.errors import InvalidInput, TrialFailed, system_words
-from trainables.files import make_folder
+from trainables.io.files import make_folder
 from trainables.system import processes
 
 HOST = "127.0.0.1"

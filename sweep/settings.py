@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from trainables.documents import DocumentProblem, require_text
 from trainables.errors import InvalidInput, SweepError, quote, system_words, words_of
+from trainables.io.documents import DocumentProblem, require_text
 
 # Greedy, so that a password with an unescaped sign is hidden, too.
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")

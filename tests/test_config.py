@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from search_spaces.expansion import own_fields
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config.frozen import first_problem
+from trainables.config.fields import first_problem
 from trainables.config.mechanism import build
 from trainables.config.trial import SHELVES, TrialConfig, data_config, model_part, parse
 

@@ -16,9 +16,10 @@ from pydantic_core import CoreSchema, core_schema
 
 from trainables.errors import InvalidInput
 
-# Registries of `trainables.dp` whose entries configs name.
+# Registries that stand inside another package.
 _PACKAGES = {
     "accountants": "trainables.dp.accounting.accountants",
+    "datasets": "trainables.data.datasets",
     "engines": "trainables.dp.engines",
     "learning_rates": "trainables.dp.learning_rates",
     "optimizers": "trainables.dp.optimizers",

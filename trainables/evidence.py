@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidData
-from trainables.files import DAMAGED, dump_json, make_folder, read_written_json, write_arrays
+from trainables.io.files import DAMAGED, dump_json, make_folder, read_written_json, write_arrays
 from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 

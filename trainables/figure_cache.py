@@ -23,11 +23,11 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from trainables import catalogue
 from trainables.config.mechanism import build, with_noise
 from trainables.config.trial import TargetEpsilon, TrialConfig
-from trainables.documents import digest_of
 from trainables.dp import accounting
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
-from trainables.files import make_folder
+from trainables.io.documents import digest_of
+from trainables.io.files import make_folder
 
 _FILE = "figures.jsonl"
 _MOST_BYTES = 20_000_000  # beyond it the file is started anew

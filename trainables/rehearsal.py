@@ -17,8 +17,8 @@ from trainables.config.trial import TrialConfig, parse
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
 from trainables.errors import InvalidInput, SweepError, one_line
-from trainables.models._hub_lm import load_lm, save_lm
 from trainables.models.causal_lm import config_of
+from trainables.models.text.hub_lm import load_lm, save_lm
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_setup as synthesis_setup
 from trainables.tasks import nlu

@@ -24,9 +24,15 @@ from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import parse_schema
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import read_written_json
-from trainables.models._files import ENCODER, copies_in, encoders_of, require_files_of, require_here
-from trainables.models._nlu import NluModel
+from trainables.io.files import read_written_json
+from trainables.models.encoders.named_files import (
+    ENCODER,
+    copies_in,
+    encoders_of,
+    require_files_of,
+    require_here,
+)
+from trainables.models.nlu.base import NluModel
 from trainables.system.communication import Alone
 from trainables.tasks._inference import Inference, infer
 

@@ -75,8 +75,8 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
 
     Raises: InvalidInput for what is no PATH=VALUE.
     """
-    from trainables.documents import DocumentProblem, parse_yaml
     from trainables.errors import quote
+    from trainables.io.documents import DocumentProblem, parse_yaml
 
     found: dict[str, Any] = {}
     for assignment in assignments:

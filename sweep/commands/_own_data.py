@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from trainables.file_formats import Options, Source, open_source
+from trainables.data.formats import Options, Source, open_source
 
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder of utterances.", show_default=False)

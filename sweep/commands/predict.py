@@ -33,7 +33,7 @@ def predict(
     """
     from sweep.results.predict import answers, load_model
     from trainables.errors import InvalidInput
-    from trainables.files import line_groups
+    from trainables.io.files import line_groups
 
     model = load_model(folder, tokenize=tokenize, factory=factory)
     number = num_bad = first_bad = 0

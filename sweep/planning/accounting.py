@@ -30,10 +30,10 @@ from trainables.dp import accounting, engines
 from trainables.dp.accounting.releases import Start
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
-from trainables.encoders.about import require_unlearnt
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
-from trainables.models._files import encoders_of
+from trainables.models.encoders.about import require_unlearnt
+from trainables.models.encoders.named_files import encoders_of
 from trainables.tasks import _synthesis_checks as checks
 
 

@@ -16,7 +16,7 @@ from trainables.dp import accounting
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidInput, quote
-from trainables.files import read_yaml
+from trainables.io.files import read_yaml
 
 
 def fields_of(config: Path | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config.frozen import With
+from trainables.config.fields import With
 from trainables.config.trial import SHELVES, TAGS, TrialConfig, class_of
 from trainables.errors import InvalidInput, nearest_name
 

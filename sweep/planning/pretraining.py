@@ -12,7 +12,7 @@ from search_spaces.paths import set_all
 from sweep import interrupts
 from sweep.settings import Settings
 from trainables.errors import InvalidInput
-from trainables.files import read_yaml
+from trainables.io.files import read_yaml
 from trainables.pretraining.config import PretrainingConfig, parse
 from trainables.pretraining.left_out import listed_corpora
 from trainables.system import checkpoint
@@ -70,7 +70,7 @@ def run_pretraining(
 
     Raises: InvalidInput for a folder with another encoder.
     """
-    from trainables.encoders.about import ABOUT
+    from trainables.models.encoders.about import ABOUT
     from trainables.pretraining.loop import pretrain
     from trainables.pretraining.result import BITS, write
 
@@ -108,8 +108,8 @@ def refuse_exported(encoder: str, settings: Settings) -> None:
     pretraining may start from: its result would be taken for public.
     """
     from sweep.spending.exports import Exports
-    from trainables.encoders.exported import folder_of
-    from trainables.encoders.origin import is_export
+    from trainables.models.encoders.exported import folder_of
+    from trainables.models.encoders.origin import is_export
 
     place = folder_of(encoder)
     if place is not None and (is_export(place) or Exports(settings.home).matching(encoder)):

@@ -31,14 +31,14 @@ from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
 from trainables.config.mechanism import from_plain
 from trainables.data.pair_split import public_part
-from trainables.documents import format_yaml
 from trainables.dp.accounting import Certificate
 from trainables.dp.accounting.claim import ClaimMeaning
 from trainables.dp.accounting.releases import BestOf, once
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, is_public
-from trainables.system import disk
+from trainables.io import disk
+from trainables.io.documents import format_yaml
 
 _MODEL, _CONFIG = "model", "config.yaml"
 _PREDICT = "sweep predict .{} < utterances"

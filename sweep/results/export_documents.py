@@ -12,10 +12,10 @@ from sweep.store.files import read_json, write_json
 from trainables.cards.card import Document
 from trainables.data.records import LabelSchema
 from trainables.data.tokenization import Tokenization
-from trainables.encoders import hub
 from trainables.errors import InvalidInput
-from trainables.files import dump_json
-from trainables.models._files import copies_in, encoders_of
+from trainables.io.files import dump_json
+from trainables.models.encoders import hub
+from trainables.models.encoders.named_files import copies_in, encoders_of
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
 # What a tokenizer and a language model are loaded from (`models._hub_lm`); public moments.
@@ -98,7 +98,7 @@ def write_model(source: Path, target: Path) -> None:
                 f"expected {source / name} as a trial writes it, got a damaged {field}"
             ) from None
         if isinstance(document, SynthesisFile):
-            from trainables.models._hub_lm import copy_base  # torch
+            from trainables.models.text.hub_lm import copy_base  # torch
 
             # Of a local language model adapters get a copy, in place of its path.
             encoder = copy_base(document.model.get("encoder", "scratch"), source, target)

@@ -3,10 +3,16 @@
 import shutil
 from pathlib import Path
 
-from trainables.encoders.about import MOMENTS
-from trainables.encoders.hub import files_of, public_encoder
-from trainables.files import read_written_json
-from trainables.models._files import ENCODER, copies_in, encoders_of, moments_file, require_files_of
+from trainables.io.files import read_written_json
+from trainables.models.encoders.about import MOMENTS
+from trainables.models.encoders.hub import files_of, public_encoder
+from trainables.models.encoders.named_files import (
+    ENCODER,
+    copies_in,
+    encoders_of,
+    moments_file,
+    require_files_of,
+)
 
 FOLDER = "transformers"
 FIXED = "encoder"
@@ -35,8 +41,8 @@ def write_encoder(model_folder: Path) -> Path | None:
         return target
     from safetensors.torch import load_file
 
-    from trainables.models._bert_weights import save_encoder, source_of
     from trainables.models.bert import Config
+    from trainables.models.nlu.bert_weights import save_encoder, source_of
 
     source = source_of(Config.model_validate(about["model"]))
     state = load_file(str(model_folder / "weights.safetensors"))

@@ -11,10 +11,10 @@ from sweep.spending.paid import unpaid
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import catalogue
 from trainables.cards.card import PrivacyCard
-from trainables.encoders.exported import digests_in, tensor_digests
-from trainables.encoders.origin import FOLDER, Origin, write_origin
 from trainables.errors import InvalidData
-from trainables.models._files import encoders_of
+from trainables.models.encoders.exported import digests_in, tensor_digests
+from trainables.models.encoders.named_files import encoders_of
+from trainables.models.encoders.origin import FOLDER, Origin, write_origin
 
 
 def keep_origin(folder: SweepFolder, record: TrialRecord, card: PrivacyCard, model: Path) -> None:

@@ -14,11 +14,11 @@ import numpy as np
 
 from trainables.data.records import size_problem
 from trainables.data.tokenization import Tokenization, tokens_of
-from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidInput
+from trainables.io.documents import DocumentProblem, parse_json
 
 if TYPE_CHECKING:
-    from trainables.files import Line
+    from trainables.io.files import Line
     from trainables.saved import SavedModel
 
 _LINES_AT_ONCE = 256

@@ -23,9 +23,9 @@ from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.attacks import audited
 from trainables.config.mechanism import claims_privacy
-from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER
+from trainables.io.documents import format_yaml
 
 
 def gather(

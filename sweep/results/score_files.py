@@ -16,7 +16,7 @@ from trainables.attacks._panel import estimates
 from trainables.data.bio import require_bio, slots_lenient
 from trainables.data.records import NO_INTENT, Frame, Slot
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import object_lines, without_problems
+from trainables.io.files import object_lines, without_problems
 from trainables.metrics import Align, Match, membership
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from sweep.store.sweeps import TrialRecord
 from trainables import catalogue, figures
-from trainables.config import goals
+from trainables.config import objectives
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import InvalidInput
 
 PARETO = "pareto"
-_CHOSEN_BY = {goals.headline(task): goals.quality(task) for task in goals.tasks()}
+_CHOSEN_BY = {objectives.headline(task): objectives.quality(task) for task in objectives.tasks()}
 # Noise is rounded up at its fifth digit, and epsilon falls at most with its 50th power
 # (`accountants._calibration`), so a trial that has spent all of its target is within this share.
 _OF_TARGET = 0.005
@@ -199,7 +199,7 @@ def interval_of(record: TrialRecord) -> tuple[float, float] | None:
 
 def headline(records: Sequence[TrialRecord]) -> str:
     """The main quality metric of these trials, `ser`, or `mauve` if they generate text."""
-    return goals.headline(records[0].plan.task if records else goals.default_task())
+    return objectives.headline(records[0].plan.task if records else objectives.default_task())
 
 
 def front(records: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -237,7 +237,7 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     measured = [
         record
         for record in records
-        if any(value(record, name) is not None for name in goals.quality(record.plan.task))
+        if any(value(record, name) is not None for name in objectives.quality(record.plan.task))
     ] or records
     for name in names:
         if measured and all(value(record, name) is not None for record in measured):

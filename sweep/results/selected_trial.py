@@ -17,7 +17,7 @@ from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
-from trainables.system.disk import flush
+from trainables.io.disk import flush
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
 

@@ -42,7 +42,7 @@ from trainables.cards.card import with_starts
 from trainables.config.trial import TrialConfig
 from trainables.dp import accounting
 from trainables.errors import InvalidData, InvalidInput, MachineFailed, StorageFailed
-from trainables.models._files import ENCODER, require_files_of
+from trainables.models.encoders.named_files import ENCODER, require_files_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 

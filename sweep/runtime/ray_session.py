@@ -21,8 +21,9 @@ from sweep import interrupts
 from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput, SweepError, one_line, system_words, words_of
-from trainables.files import make_folder
-from trainables.system import disk, processes
+from trainables.io import disk
+from trainables.io.files import make_folder
+from trainables.system import processes
 
 NAMESPACE = "dp-nlu-sweep"
 _PACKAGES = Path(__file__).parents[2]  # the folder of what workers import

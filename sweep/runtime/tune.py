@@ -40,7 +40,7 @@ from sweep.runtime.lease import SLOT, TRIAL, lease, name_of
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
-from trainables.files import make_folder
+from trainables.io.files import make_folder
 
 _FOLDER = ".ray"  # in the sweep's: files of Tune and Train
 _POLL_SECONDS = 0.5

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from sweep.runtime.events import RunSettings, TrialEvent, TrialJob, Verdict
 from trainables.errors import InvalidData, MachineFailed, SweepError, TrialFailed
+from trainables.io import disk
 from trainables.result import EpochReport, TrialResult
-from trainables.system import checkpoint, disk
+from trainables.system import checkpoint
 from trainables.system.communication import Alone, Communicator
 from trainables.system.memory import peak_memory
 

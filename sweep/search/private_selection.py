@@ -19,7 +19,7 @@ from sweep.results import select
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import TrialRecord
 from trainables import figures
-from trainables.config import goals
+from trainables.config import objectives
 from trainables.dp.accounting import renyi
 from trainables.errors import InvalidInput
 
@@ -91,7 +91,7 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """
     if not records:
         return None
-    names = goals.quality(records[0].plan.task)
+    names = objectives.quality(records[0].plan.task)
     return min(records, key=lambda record: _cost(record, names[0]))
 
 

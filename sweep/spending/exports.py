@@ -19,9 +19,9 @@ from sweep.spending.home_key import HomeKey
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
 from trainables.dp.accounting.releases import Release, Start
-from trainables.encoders.exported import folder_of, tensor_digests
-from trainables.encoders.origin import is_export, origin_of
 from trainables.errors import InvalidInput
+from trainables.models.encoders.exported import folder_of, tensor_digests
+from trainables.models.encoders.origin import is_export, origin_of
 
 FILE = "ledger.exports.jsonl"  # under the sweeps' home
 _ADVICE = (

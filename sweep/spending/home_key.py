@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sweep.store.files import write_bytes
 from trainables.errors import InvalidData, InvalidInput
-from trainables.system.disk import flush
+from trainables.io.disk import flush
 
 _KEY_BYTES = 32
 _NAME = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{32}")  # an HMAC, and the tag of its key

@@ -10,7 +10,7 @@ from trainables.config.trial import DataConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.errors import InvalidData
-from trainables.files import make_folder
+from trainables.io.files import make_folder
 
 TrainingData = Corpus | PairCorpus
 

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from trainables import files
 from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidInput
-from trainables.system.disk import flush
+from trainables.io import files
+from trainables.io.disk import flush
 
 MAX_BYTES = 1 << 30
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.store.files import MAX_BYTES, write_json
 from trainables.errors import InvalidData, one_line
-from trainables.files import file_text
+from trainables.io.files import file_text
 
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "attack_scores.npz"})  # scores by the other trials

@@ -11,7 +11,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from search_spaces.paths import setting
 from trainables import catalogue
-from trainables.config import goals
+from trainables.config import objectives
 from trainables.config.mechanism import claims_privacy
 from trainables.config.trial import TrialConfig, parse
 from trainables.dp.accounting.summary import plain
@@ -116,7 +116,7 @@ class PlannedTrial:
     @cached_property
     def task(self) -> str:
         """The task of the trial, where its fields name it."""
-        return str(self.fields.get("task", goals.default_task()))
+        return str(self.fields.get("task", objectives.default_task()))
 
     @property
     def engine(self) -> str:

@@ -39,12 +39,13 @@ from sweep.store.chained_log import ChainedLog
 from sweep.store.files import write_text
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialRecord as TrialRecord  # re-exported
-from trainables.documents import format_yaml
 from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
-from trainables.files import make_folder
+from trainables.io import disk
+from trainables.io.documents import format_yaml
+from trainables.io.files import make_folder
 from trainables.result import EpochReport, TrialResult
-from trainables.system import collector, disk, locks
+from trainables.system import collector, locks
 
 LOG = "sweep.jsonl"
 _ADVICE = "restore the sweep's folder from a copy; the ledger keeps what was spent"

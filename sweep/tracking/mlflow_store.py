@@ -33,11 +33,11 @@ from sweep.tracking.delivery import StoreAway, may_pass
 from trainables import figures
 from trainables.cards.page import to_markdown
 from trainables.config.mechanism import claims_privacy
-from trainables.documents import format_yaml
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
-from trainables.files import make_folder
-from trainables.system import disk
+from trainables.io import disk
+from trainables.io.documents import format_yaml
+from trainables.io.files import make_folder
 
 CURATOR = "curator_only"  # the tag that names figures for the curator
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"

@@ -4,7 +4,7 @@ import time
 from contextlib import AbstractContextManager
 
 from sweep.settings import Settings, sqlite_file, sqlite_uri
-from trainables.files import make_folder
+from trainables.io.files import make_folder
 from trainables.system.locks import alone
 
 

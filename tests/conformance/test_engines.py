@@ -15,7 +15,7 @@ from tests.engines.engine_checks import SIZE, engine_on
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config.frozen import written_fields
+from trainables.config.fields import written_fields
 from trainables.config.mechanism import build
 from trainables.config.sections import DeltaConfig
 from trainables.config.trial import parse

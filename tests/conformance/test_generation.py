@@ -4,7 +4,7 @@ from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config.frozen import written_fields
+from trainables.config.fields import written_fields
 from trainables.config.mechanism import build
 from trainables.config.sections import TextConfig
 from trainables.config.trial import entry_fields, parse
@@ -76,7 +76,7 @@ from typing import Literal
 from pydantic import Field
 
 from trainables.generation._material import UTTERANCES, Drawn, StageTexts
-from trainables.config.frozen import constants_of
+from trainables.config.fields import constants_of
 from trainables.config.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)

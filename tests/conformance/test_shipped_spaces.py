@@ -24,7 +24,7 @@ from tests.libraries import IGNORED
 from tests.sweep.ray_metrics import own_ray
 from tests.sweep.sweeps import make_store, settings_in
 from tests.tasks._pairs import write_pairs
-from trainables.config import goals
+from trainables.config import objectives
 from trainables.config.mechanism import claims_privacy
 from trainables.config.trial import parse
 
@@ -167,7 +167,7 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.parametrize("which", ["last", pytest.param("every", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("task", goals.tasks())
+@pytest.mark.parametrize("task", objectives.tasks())
 def test_the_shipped_spaces_run_in_one_sweep_and_its_results_can_be_seen(
     task, which, place, cluster, capsys
 ):

@@ -3,7 +3,7 @@ import pytest
 from tests.refusals import refused
 from tests.trials import run_alone
 from trainables import catalogue, figures
-from trainables.config import goals
+from trainables.config import objectives
 from trainables.config.trial import parse
 from trainables.tasks import Task
 
@@ -87,20 +87,20 @@ def make(model, mechanism, setup):
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_what_a_task_is_after_is_a_registered_figure(name):
-    names = {*goals.quality(name), goals.after_an_epoch(name), goals.headline(name)}
+    names = {*objectives.quality(name), objectives.after_an_epoch(name), objectives.headline(name)}
     assert all(figures.registry()[each].task in (None, name) for each in names)
-    assert figures.registry()[goals.after_an_epoch(name)].per_epoch
+    assert figures.registry()[objectives.after_an_epoch(name)].per_epoch
     assert all(figures.registry()[each].is_public for each in names)
 
 
 def test_a_new_task_is_found_typed_and_run(drop_in, tmp_path):
     drop_in("tasks", "counting", COUNTING, TASK)
     drop_in("engines", "idle", ENGINE, "plain")
-    assert goals.tasks()[-3:] == ("nlu", "counting", "synthesis")
+    assert objectives.tasks()[-3:] == ("nlu", "counting", "synthesis")
     goal = {
-        *goals.quality("counting"),
-        goals.after_an_epoch("counting"),
-        goals.headline("counting"),
+        *objectives.quality("counting"),
+        objectives.after_an_epoch("counting"),
+        objectives.headline("counting"),
     }
     assert goal == {"duplicates_dropped"}
     with refused("expected engine idle with task=counting, got "):

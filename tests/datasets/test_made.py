@@ -13,11 +13,11 @@ import pytest
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.trial import data_config
-from trainables.data import made
+from trainables.data import synthetic
 from trainables.data.bio import slots_lenient, slots_strict
 from trainables.data.corpus import open_corpus
-from trainables.data.made import Domain, uniform, zipf
 from trainables.data.storage import normalise
+from trainables.data.synthetic import Domain, uniform, zipf
 
 MADE = ("communication", "health", "video")
 
@@ -48,8 +48,8 @@ def make(name, *, size, seed=0):
 
 @pytest.mark.parametrize("name", MADE)
 def test_the_same_seed_makes_the_same_bytes_on_every_machine(name):
-    made = make(name, size=1_000)
-    rows = [[u.tokens, u.tags, u.intent, u.part, u.group] for u in made]
+    synthetic = make(name, size=1_000)
+    rows = [[u.tokens, u.tags, u.intent, u.part, u.group] for u in synthetic]
     found = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
     assert found == FIRST_THOUSAND[name]
 
@@ -66,7 +66,7 @@ def test_a_smaller_corpus_is_the_beginning_of_a_larger_one():
 
 def test_how_much_is_drawn_at_a_time_changes_nothing(monkeypatch):
     whole = make("communication", size=3_000)
-    monkeypatch.setattr(made, "_CHUNK", 700)
+    monkeypatch.setattr(synthetic, "_CHUNK", 700)
     assert make("communication", size=3_000) == whole
 
 
@@ -106,7 +106,7 @@ def test_noise_has_the_stated_rates_and_changes_nothing_else():
     noisy = config.model_copy(update={"spelling_noise": 0.2, "label_noise": 0.1})
     entry = catalogue.entry("datasets", "health")
     assert entry.recipe(noisy) != entry.recipe(config)
-    draw = made._Draw(entry.DOMAIN, 5, np.arange(6_000, dtype=np.uint64))
+    draw = synthetic._Draw(entry.DOMAIN, 5, np.arange(6_000, dtype=np.uint64))
     before = draw.utterances()
     found = draw.with_noise(before, spelling=0.2, labels=0.1)
     assert draw.with_noise(before, spelling=0.0, labels=0.0) == before
@@ -124,7 +124,7 @@ def test_noise_has_the_stated_rates_and_changes_nothing_else():
 def test_ranks_are_drawn_by_zipfs_law():
     # Chi-square of 20 ranks, 100,000 draws: above 62 once in a million for the right law (19 df).
     rule = zipf([str(rank) for rank in range(20)])
-    draw = made._Draw(TINY, 5, np.arange(100_000, dtype=np.uint64))
+    draw = synthetic._Draw(TINY, 5, np.arange(100_000, dtype=np.uint64))
     counts = np.bincount(draw._choose(rule, "x", draw._rows), minlength=20)
 
     def distance(exponent):
@@ -140,7 +140,7 @@ def test_ranks_are_drawn_by_zipfs_law():
 def test_decisions_of_different_names_and_rows_are_independent():
     # Equal alternatives, 40,000 rows: |correlation| > 0.025 once in a million (5 / sqrt(n)).
     rule = uniform([str(i) for i in range(1_000)])
-    draw = made._Draw(TINY, 5, np.arange(40_000, dtype=np.uint64))
+    draw = synthetic._Draw(TINY, 5, np.arange(40_000, dtype=np.uint64))
     one, other = (draw._choose(rule, path, draw._rows) for path in ("slot/a/0", "slot/b/0"))
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.025
     assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.025
@@ -148,9 +148,9 @@ def test_decisions_of_different_names_and_rows_are_independent():
 
 
 def test_a_grammar_that_has_not_so_many_texts_is_refused():
-    assert len(list(made.generate(TINY, seed=0, size=12))) == 12
+    assert len(list(synthetic.generate(TINY, seed=0, size=12))) == 12
     with refused("at most about 12 for tiny"):
-        list(made.generate(TINY, seed=0, size=13))
+        list(synthetic.generate(TINY, seed=0, size=13))
 
 
 def test_an_opened_corpus_has_the_requested_size(tmp_path):
@@ -181,7 +181,7 @@ def test_every_seed_size_and_grammar_has_a_cache_of_its_own():
 MEASURE = """
 import resource, sys
 from trainables.data import made
-from trainables.datasets.communication import DOMAIN
+from trainables.data.datasets.communication import DOMAIN
 peaks = []
 for number, _ in enumerate(made.generate(DOMAIN, seed=0, size=int(sys.argv[1])), start=1):
     if number in (40_000, int(sys.argv[1])):

@@ -11,8 +11,8 @@ import pytest
 from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.config.trial import data_config, parse
+from trainables.data.datasets import treedst
 from trainables.data.pairs import open_pairs, pair_files, read_pairs
-from trainables.datasets import treedst
 from trainables.errors import InvalidData
 
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))

@@ -12,10 +12,10 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.trial import data_config
 from trainables.data import schema as schemas
-from trainables.datasets import bio_folder, json_lines, nlu_eval
+from trainables.data.datasets import bio_folder, json_lines, nlu_eval
+from trainables.data.formats import Options, open_source
 from trainables.errors import InvalidData
-from trainables.file_formats import Options, open_source
-from trainables.files import without_problems
+from trainables.io.files import without_problems
 
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
 CONFIG = data_config()

@@ -7,7 +7,7 @@ import pytest
 from tests.refusals import refused
 from tests.utterances import said
 from trainables.config.trial import data_config
-from trainables.datasets import sgd_dialogues
+from trainables.data.datasets import sgd_dialogues
 from trainables.errors import InvalidData
 
 CONFIG = data_config(name="sgd_dialogues")

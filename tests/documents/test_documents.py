@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.refusals import refused
-from trainables.documents import MAX_DEPTH, DocumentProblem, format_yaml, parse_json, parse_yaml
 from trainables.errors import InvalidData, one_line, quote, words_of
-from trainables.files import (
+from trainables.io.documents import MAX_DEPTH, DocumentProblem, format_yaml, parse_json, parse_yaml
+from trainables.io.files import (
     file_text,
     line_groups,
     read_json,

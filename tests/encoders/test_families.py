@@ -25,10 +25,10 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.trial import data_config, model_part
 from trainables.data.batches import batch_of_texts
-from trainables.encoders.hub import public_encoder
-from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidData
 from trainables.models.bert import COVERED
+from trainables.models.encoders.hub import public_encoder
+from trainables.models.encoders.source import HubEncoder
 from trainables.models.features import require_usable
 
 WORDS = ("show", "Flights", "réveille", "o'clock", "4:30pm", "san", "zzz日", "boston", "x" * 40)

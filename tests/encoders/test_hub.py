@@ -13,10 +13,10 @@ from tests.encoders import family_folders
 from tests.models._builds import save_model
 from tests.refusals import refused
 from trainables.config.trial import model_part
-from trainables.encoders import hub as encoders_hub
-from trainables.encoders.hub import PACKAGED, public_encoder
-from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidData
+from trainables.models.encoders import hub as encoders_hub
+from trainables.models.encoders.hub import PACKAGED, public_encoder
+from trainables.models.encoders.source import HubEncoder
 from trainables.saved import load
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -26,9 +26,9 @@ from trainables.data.learnt import (
     write_hashes,
 )
 from trainables.data.pairs import Pair, PairCorpus
-from trainables.encoders.about import LEARNT, about_of, require_unlearnt
 from trainables.errors import InvalidData
-from trainables.models._files import files_digest
+from trainables.models.encoders.about import LEARNT, about_of, require_unlearnt
+from trainables.models.encoders.named_files import files_digest
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_checks as checks
 from trainables.tasks import nlu

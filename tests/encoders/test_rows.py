@@ -6,9 +6,9 @@ import torch
 from safetensors.torch import save_file
 
 from trainables.data.records import LabelSchema
-from trainables.encoders.rows import LayerStates, join_states, moments_of
-from trainables.encoders.source import load_tensors
-from trainables.models._names import NameScores, tag_names, with_bias
+from trainables.models.encoders.rows import LayerStates, join_states, moments_of
+from trainables.models.encoders.source import load_tensors
+from trainables.models.nlu.label_names import NameScores, tag_names, with_bias
 from trainables.pretraining.result import round_tensors
 
 _SCHEMA = LabelSchema(intents=("book_flight",), slots=("city", "date"), source="test")

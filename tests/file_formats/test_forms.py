@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.refusals import refused
 from tests.utterances import said
 from trainables.data.bio import slots_lenient
+from trainables.data.formats import Options, open_source
+from trainables.data.formats.reading import READERS
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData, InvalidInput
-from trainables.file_formats import Options, open_source
-from trainables.file_formats.reading import READERS
 
 SECRET = "xylophone"
 CALL = said("call [who : ann lee]", "phone")

@@ -10,8 +10,8 @@ import pytest
 from tests.lines import write_lines
 from tests.refusals import refused
 from tests.utterances import said
+from trainables.data.formats import Options, open_source
 from trainables.errors import InvalidData, InvalidInput
-from trainables.file_formats import Options, open_source
 
 SECRET = "xylophone"  # stands for private text: no message may contain it
 CALL = said("call [who : ann lee]", "phone")

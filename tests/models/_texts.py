@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from trainables.data.texts import EncodedTexts
-from trainables.models._causal_lm import CausalLm, LmSizes
-from trainables.models._hub_lm import HubLm
+from trainables.models.text.causal_lm import CausalLm, LmSizes
+from trainables.models.text.hub_lm import HubLm
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
 TEXTS = ("a cat sat", "ab", "what is it", "x", "the cat sat on the mat", "go go go", "hi you")

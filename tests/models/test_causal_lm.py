@@ -14,9 +14,9 @@ from trainables.dp.layers import tied_table
 from trainables.dp.layers.bookkeeping import gradient
 from trainables.dp.layers.tied_table import TiedEntry
 from trainables.generation.decoding import draw
-from trainables.models._gpt2 import causal_lm
-from trainables.models._tokenizers import load_bpe, train_bpe
 from trainables.models.causal_lm import build
+from trainables.models.text.gpt2 import causal_lm
+from trainables.models.text.tokenizers import load_bpe, train_bpe
 
 UNITS = {
     "a record each": (torch.arange(7), 7),

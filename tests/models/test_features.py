@@ -12,10 +12,10 @@ from tests.models._builds import SCHEMA, TYPES, built, made_corpus, random_batch
 from tests.refusals import refused
 from trainables.data.records import LabelSchema
 from trainables.dp.layers.bookkeeping import unsupported_modules
-from trainables.encoders.about import about_of
 from trainables.errors import InvalidData
-from trainables.models._features import tag_parts
-from trainables.models._nlu import bio_scores
+from trainables.models.encoders.about import about_of
+from trainables.models.nlu.base import bio_scores
+from trainables.models.nlu.features import tag_parts
 from trainables.system import phase
 
 model = partial(built, name="features")

@@ -9,8 +9,8 @@ from tests.models._builds import made_corpus, save_model
 from trainables import saved
 from trainables.config.trial import data_config, model_part
 from trainables.data.corpus import open_corpus
-from trainables.models import _features
 from trainables.models.features import build
+from trainables.models.nlu import features
 from trainables.system.communication import Alone
 from trainables.tasks._inference import infer
 
@@ -40,7 +40,7 @@ def test_an_exported_folder_is_enough(tmp_path):
     cache = tmp_path / "cache"
     corpus = made_corpus(cache)
     build(config, schema=corpus.schema, seed=0).loader(corpus, cache_dir=cache)
-    _features._encoder.cache_clear()  # another process
+    features._encoder.cache_clear()  # another process
     model = build(config, schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
     assert (model.fixed[0].token_width, model.fixed[0].layers) == (48 + 2 * 24, (2, 3))

@@ -10,7 +10,7 @@ from tests.models._builds import assert_sum_is_the_definitions, trained
 from tests.models._texts import EVERY, Letters, encode_texts, llama, with_adapters
 from tests.refusals import refused
 from trainables.dp.layers.bookkeeping import unsupported_modules
-from trainables.models._hub_lm import HubLm, require_records_apart
+from trainables.models.text.hub_lm import HubLm, require_records_apart
 
 
 @pytest.mark.parametrize("prompted", [False, True], ids=["plain", "prompted"])

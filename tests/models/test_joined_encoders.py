@@ -22,8 +22,8 @@ from tests.refusals import refused
 from trainables import saved
 from trainables.config.trial import data_config, model_part, parse
 from trainables.data.batches import Loader
-from trainables.encoders.about import about_of
-from trainables.models._files import ENCODER, files_digest
+from trainables.models.encoders.about import about_of
+from trainables.models.encoders.named_files import ENCODER, files_digest
 from trainables.models.features import build, require_usable
 from trainables.tasks import nlu
 

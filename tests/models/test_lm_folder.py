@@ -14,9 +14,9 @@ from tests.encoders.family_folders import with_config
 from tests.models._texts import EVERY, encode_texts, llama
 from tests.refusals import refused
 from trainables.config.trial import SynthesisConfig, model_part
-from trainables.models._hub_lm import Pretrained, load_lm, require_source, save_lm, source_of
-from trainables.models._tokenizers import train_bpe
 from trainables.models.causal_lm import build
+from trainables.models.text.hub_lm import Pretrained, load_lm, require_source, save_lm, source_of
+from trainables.models.text.tokenizers import train_bpe
 
 SMALL = model_part(
     name="causal_lm", hidden_size=16, num_layers=1, num_heads=2, intermediate_size=24

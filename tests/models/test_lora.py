@@ -30,8 +30,9 @@ from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import Rows
 from trainables.dp.layers.tape import plain
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.models import _lora, lora
-from trainables.models._lora import Adapted, AdaptedForeign, Foreign
+from trainables.models import lora
+from trainables.models.encoders import adapters
+from trainables.models.encoders.adapters import Adapted, AdaptedForeign, Foreign
 
 __all__ = ["place"]
 
@@ -90,7 +91,7 @@ def test_clipped_sums_are_those_of_each_record_alone(family):
     kept = torch.cat([torch.full((p.numel(),), "inner." in n) for n, p in parameters.items()])
     by_adapters = torch.stack([row[kept].norm() for row in rows])
     torch.testing.assert_close(
-        _lora._norms(model.float(), batch), by_adapters.float(), rtol=2e-3, atol=0.0
+        adapters._norms(model.float(), batch), by_adapters.float(), rtol=2e-3, atol=0.0
     )
 
 

@@ -8,7 +8,7 @@ from trainables import catalogue
 from trainables.config.trial import model_part
 from trainables.dp import per_record
 from trainables.dp.seeding import stream_seed
-from trainables.encoders.word_vectors import bucket
+from trainables.models.encoders.word_vectors import bucket
 
 CODE = """
 import torch

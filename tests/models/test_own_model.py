@@ -22,8 +22,8 @@ from trainables import catalogue, saved
 from trainables.config.trial import parse
 from trainables.dp.engines import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
-from trainables.models._own import factory as factories
 from trainables.models.module import Config
+from trainables.models.user_module import factory as factories
 from trainables.system import checkpoint
 
 __all__ = ["place"]

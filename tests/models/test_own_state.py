@@ -21,10 +21,10 @@ from trainables import saved
 from trainables.config.trial import model_part
 from trainables.data.records import NO_INTENT
 from trainables.errors import TrialFailed
-from trainables.models._own import process, worker
-from trainables.models._own.checks import require_sound
-from trainables.models._own.graph import Described, unchanged
-from trainables.models._own.network import OwnModel
+from trainables.models.user_module import process, worker
+from trainables.models.user_module.checks import require_sound
+from trainables.models.user_module.graph import Described, unchanged
+from trainables.models.user_module.network import OwnModel
 
 __all__ = ["here", "place"]
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.models._parser_vocabulary import MAX_PIECES, Vocabulary, pieces
+from trainables.models.parser.vocabulary import MAX_PIECES, Vocabulary, pieces
 from trainables.parse.graph import graph, serialize
 
 UTTERANCES = [

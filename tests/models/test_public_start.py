@@ -10,8 +10,8 @@ from tests.models._builds import built
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.trial import data_config, model_part
-from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS, about_of, write_about
 from trainables.errors import InvalidData
+from trainables.models.encoders.about import MOMENTS, NAMES, WEIGHTS, about_of, write_about
 
 
 @pytest.fixture

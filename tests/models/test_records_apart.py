@@ -24,8 +24,8 @@ from trainables.config.trial import model_part
 from trainables.data.batches import PackedBatch
 from trainables.dp.engines._gradient import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
-from trainables.models._hub_lm import HubLm
 from trainables.models.features import build
+from trainables.models.text.hub_lm import HubLm
 
 NUM_RECORDS = len(EVERY)
 

@@ -11,7 +11,7 @@ from tests.refusals import refused
 from trainables import saved
 from trainables.config.trial import model_part
 from trainables.data.records import NO_INTENT
-from trainables.models._files import files_digest
+from trainables.models.encoders.named_files import files_digest
 
 
 def write(folder, changes, *, nan=False):

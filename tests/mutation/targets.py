@@ -7,12 +7,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_FOLDERS = ("trainables/dp", "trainables/models/_own", "sweep/spending")
+_FOLDERS = ("trainables/dp", "trainables/models/user_module", "sweep/spending")
 _FILES = (
     "trainables/cards/selected.py",
     "trainables/figure_cache.py",
     "trainables/generation/histogram.py",
-    "trainables/models/_lora.py",
+    "trainables/models/encoders/adapters.py",
     "trainables/models/module.py",
     "trainables/release_audit.py",
     "sweep/planning/accounting.py",

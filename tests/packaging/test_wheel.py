@@ -22,8 +22,8 @@ NEEDED = {
     "search_spaces/quick.yaml",
     "sweep/planning/own_data/space.yaml.template",
     "trainables/data/schemas/atis.json",
-    "trainables/encoders/shipped/dialogues/learnt.npy",
-    "trainables/encoders/shipped/dialogues/model.safetensors",
+    "trainables/models/encoders/shipped/dialogues/learnt.npy",
+    "trainables/models/encoders/shipped/dialogues/model.safetensors",
     "trainables/dp/layers/_gram.c",
     "trainables/pretraining/texts/snips.txt",
 }

@@ -9,10 +9,10 @@ from trainables.config.trial import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.data.learnt import read_hashes
 from trainables.data.records import LabelSchema
-from trainables.encoders.about import LEARNT, about_of
 from trainables.models import bert
-from trainables.models._bert_weights import from_transformers
+from trainables.models.encoders.about import LEARNT, about_of
 from trainables.models.features import build, require_usable
+from trainables.models.nlu.bert_weights import from_transformers
 from trainables.pretraining import left_out, loop, result
 from trainables.pretraining.config import parse
 from trainables.pretraining.loop import SMALL, pretrain

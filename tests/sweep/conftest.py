@@ -5,7 +5,7 @@ import pytest
 from sweep.runtime import runner
 from tests.sweep.line import Line
 from tests.sweep.sweeps import TOY, settings_in
-from trainables.documents import format_yaml
+from trainables.io.documents import format_yaml
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.sweep import lost_state, toy_trial
 from tests.sweep.lost_state import DAMAGES, by_name
 from tests.sweep.sweeps import TOY, medium_grids
 from tests.sweep.untracked import leave_out_mlflow
-from trainables.documents import format_yaml
+from trainables.io.documents import format_yaml
 
 pytestmark = IGNORED
 REFUSED, FAILED, MARKED, SAME, NONE = "refused", "failed", "marked", "same", "-"

@@ -5,7 +5,7 @@ from search_spaces.paths import set_all
 from tests.lines import write_lines
 from tests.trials import run_alone
 from trainables.config.trial import parse
-from trainables.models.parser import ParserSizes
+from trainables.models.parser.model import ParserSizes
 from trainables.system.communication import Alone
 from trainables.tasks._synthesis_setup import prepare
 from trainables.tasks.parsing import ParserSettings

@@ -11,8 +11,8 @@ from tests.trials import run_alone
 from trainables import evidence
 from trainables.config.trial import parse
 from trainables.data.split import Split
-from trainables.models import _features
-from trainables.models._files import ENCODER, files_digest
+from trainables.models.encoders.named_files import ENCODER, files_digest
+from trainables.models.nlu import features
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
 from trainables.tasks import _setup
@@ -123,8 +123,8 @@ def test_a_full_batch_that_does_not_fit_is_passed_in_parts(tmp_path, cache, monk
     privacy = {**FIELDS["privacy"], "noise_multiplier": 1.0, "reproducible_noise": True}
     released, sizes = [], []
     for kept, at_once in ((1 << 30, 1 << 28), (0, 1 << 17)):
-        monkeypatch.setattr(_features, "_KEPT_BYTES", kept)
-        monkeypatch.setattr(_features, "_PASS_BYTES", at_once)
+        monkeypatch.setattr(features, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(features, "_PASS_BYTES", at_once)
         setup = _setup.prepare(
             parse({**FIELDS, "privacy": privacy}), comm=Alone(), data_dir=tmp_path, cache_dir=cache
         )

@@ -12,7 +12,7 @@ from tests.tasks._pairs import SMALL
 from trainables.config.trial import data_config
 from trainables.data.pairs import Pair, PairCorpus, open_pairs
 from trainables.errors import InvalidData
-from trainables.models.parser import ParserSizes
+from trainables.models.parser.model import ParserSizes
 from trainables.parse.graph import is_well_formed
 from trainables.parse.linearise import linearise
 from trainables.tasks.parsing import (

@@ -9,7 +9,7 @@ import pytest
 from trainables import attacks, catalogue
 from trainables.config.trial import parse
 from trainables.data.corpus import open_corpus
-from trainables.encoders.about import ABOUT, about_of
+from trainables.models.encoders.about import ABOUT, about_of
 from trainables.system.communication import Alone
 from trainables.tasks import _shadow
 from trainables.tasks._shadow import available_corpora, config_for

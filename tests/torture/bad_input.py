@@ -18,7 +18,7 @@ from tests.torture.command_lines import command_line
 from tests.torture.damage import Home
 from tests.torture.grammar import Grammar
 from tests.torture.outcome import run
-from trainables.file_formats.reading import READERS
+from trainables.data.formats.reading import READERS
 
 _INSTALLED_SHARE = 1 / 30
 _SEEDS_APART = 1_000_003

@@ -21,7 +21,7 @@ from tests.sweep.sweeps import TOY, prepared_in, run_toy, settings_in, statuses
 from tests.sweep.untracked import without_mlflow
 from tests.torture.interrupts import SPACE, write_space
 from trainables.errors import InvalidData, StorageFailed
-from trainables.system import disk
+from trainables.io import disk
 
 pytestmark = IGNORED
 WORDS = {errno.ENOSPC: "is full", errno.EROFS: "is read-only", errno.EIO: "does not answer"}

@@ -12,7 +12,7 @@ from tests.models._builds import MODELS, SCHEMA, TYPES, build_model
 from tests.models._texts import LETTERS, Letters, small_lm
 from trainables.data.batches import PackedBatch
 from trainables.data.texts import EncodedTexts
-from trainables.models._nlu import NluModel
+from trainables.models.nlu.base import NluModel
 
 NUM_RECORDS = 12
 LANGUAGE_MODELS = ("causal_lm", "causal_lm, adapters")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trainables.config.sections import SplitMode
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import DAMAGED, write_arrays
+from trainables.io.files import DAMAGED, write_arrays
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from trainables.catalogue import NameOf
-from trainables.config.frozen import (
+from trainables.config.fields import (
     MAX_EPOCHS,
     MAX_NUMBER,
     MAX_RECORDS,
@@ -51,7 +51,7 @@ class DataConfig(Frozen):
     """The records for training, validation and test. An entry of datasets adds its fields."""
 
     name: str
-    """entry of trainables/datasets"""
+    """entry of trainables/data/datasets"""
     split: SplitMode = "paper"
     """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the corpus' own
     parts; bernoulli, paired: a coin for each record, or matched pair, and trial"""
@@ -241,7 +241,7 @@ class EvaluationConfig(Frozen):
     attacks: Listed[Annotated[str, NameOf("attacks")]] | None = None
     """entries of trainables/attacks; default: all that the split allows"""
     shadow_corpus: str | None = None
-    """entry of trainables/datasets; default: a public corpus that is not the target"""
+    """entry of trainables/data/datasets; default: a public corpus that is not the target"""
     ser_align: Literal["name", "edit"] = "name"
     """slots are aligned by name or by edit distance"""
     ser_match: Literal["span", "value"] = "span"

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model, model_valid
 
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config.frozen import Frozen, validated, written_fields
+from trainables.config.fields import Frozen, validated, written_fields
 from trainables.config.sections import SPLITS_WITH_COINS, EvaluationConfig, NoTraining, TotalNoise
 from trainables.config.sections import DataConfig as DataConfig
 from trainables.config.sections import ModelConfig as ModelConfig

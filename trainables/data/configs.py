@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainables.config.frozen import MAX_ROWS
+from trainables.config.fields import MAX_ROWS
 from trainables.config.sections import DataConfig, Seed
 from trainables.errors import InvalidInput
 

@@ -18,9 +18,9 @@ from trainables.data.bio import slots_lenient
 from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
-from trainables.documents import digest_of
 from trainables.dp.seeding import generator
-from trainables.files import make_folder
+from trainables.io.documents import digest_of
+from trainables.io.files import make_folder
 from trainables.system.locks import alone
 
 # Of the cache; raise it whenever a reader or the storage reads the same files otherwise.

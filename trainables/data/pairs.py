@@ -26,7 +26,7 @@ from trainables.data.records import PART_NAMES, Part
 from trainables.data.storage import PARTS, normalise
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import object_lines, without_problems
+from trainables.io.files import object_lines, without_problems
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
 

@@ -17,7 +17,7 @@ from trainables.data.configs import FrameFiles
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.tokenization import TOKENIZATIONS
 from trainables.errors import InvalidData, kind_of, quote
-from trainables.files import read_json
+from trainables.io.files import read_json
 
 _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred letters
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.errors import InvalidData
-from trainables.files import dump_json, read_written_json
+from trainables.io.files import dump_json, read_written_json
 
 PARTS: tuple[Part, ...] = get_args(Part)
 _CHUNK = 65_536  # records of a part of the fingerprint

@@ -8,7 +8,7 @@ by default (`histogram`). Function types as prompts are the cheap form of a firs
 
 from typing import Literal
 
-from trainables.config.frozen import constants_of
+from trainables.config.fields import constants_of
 from trainables.config.sections import ProgramsConfig, PromptedConfig, SynthesisConfig, TextConfig
 from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from trainables.config.frozen import constants_of
+from trainables.config.fields import constants_of
 from trainables.config.sections import SynthesisConfig, TextConfig
 from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
 

@@ -8,7 +8,7 @@ as in the paper.
 
 from typing import Literal
 
-from trainables.config.frozen import constants_of
+from trainables.config.fields import constants_of
 from trainables.config.sections import ProgramsConfig, StagedConfig, SynthesisConfig, TextConfig
 from trainables.generation._material import (
     PARSES,

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.config.frozen import MAX_ROWS, MAX_WIDTH, With
+from trainables.config.fields import MAX_ROWS, MAX_WIDTH, With
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.dp.seeding import stream_seed, torch_seeded
-from trainables.encoders.about import shipped_encoders
-from trainables.encoders.hub import PublicEncoder, public_encoder
 from trainables.errors import InvalidData, InvalidInput
+from trainables.models.encoders.about import shipped_encoders
+from trainables.models.encoders.hub import PublicEncoder, public_encoder
 
 if TYPE_CHECKING:
     from trainables.config.sections import DataConfig
     from trainables.data.records import LabelSchema
-    from trainables.models._bert import Bert
+    from trainables.models.nlu.bert import Bert
 
 SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
 # Families whose layers are ours under other names, so that exact clipping can train them.
@@ -127,8 +127,8 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
 
     Raises: InvalidInput where the encoder cannot be found or its width is no multiple of its heads.
     """
-    from trainables.models._bert import Bert
-    from trainables.models._bert_weights import source_of
+    from trainables.models.nlu.bert import Bert
+    from trainables.models.nlu.bert_weights import source_of
 
     source = source_of(config)
     if source.sizes.width % source.sizes.heads:

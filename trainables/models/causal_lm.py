@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config.frozen import MAX_WIDTH, With
+from trainables.config.fields import MAX_WIDTH, With
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from trainables.models._causal_lm import CausalLm
+    from trainables.models.text.causal_lm import CausalLm
 
 _SCRATCH = With(encoder="scratch")
 
@@ -55,7 +55,7 @@ def build(config: Config, *, vocabulary: int, positions: int, seed: int) -> Caus
 
     Raises: InvalidInput where the width is no multiple of the heads.
     """
-    from trainables.models._causal_lm import CausalLm, LmSizes
+    from trainables.models.text.causal_lm import CausalLm, LmSizes
 
     sizes = LmSizes(
         vocabulary=vocabulary,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config.frozen import MAX_ROWS, MAX_WIDTH, With
+from trainables.config.fields import MAX_ROWS, MAX_WIDTH, With
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.dp.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
-    from trainables.models._clc import Clc
+    from trainables.models.nlu.clc import Clc
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 
@@ -55,7 +55,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
 
     Raises: InvalidInput where `config` names word vectors that are not there.
     """
-    from trainables.models._clc import Clc
+    from trainables.models.nlu.clc import Clc
 
     with torch_seeded(stream_seed(seed, "model", "clc")):
         return Clc(config, schema, seed=seed)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from trainables.config.frozen import Listed, PositiveFloat
+from trainables.config.fields import Listed, PositiveFloat
 from trainables.config.sections import DataConfig, ModelConfig, NotNegative
-from trainables.encoders.about import MOMENTS, NAMES
-from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidData, InvalidInput
+from trainables.models.encoders.about import MOMENTS, NAMES
+from trainables.models.encoders.hub import public_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainables.data.records import LabelSchema
-    from trainables.models._features import Features
+    from trainables.models.nlu.features import Features
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 NO_NAMES = (
@@ -136,6 +136,6 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Features:
     Raises: InvalidInput where the encoder cannot be found or a layer does not exist; InvalidData
         where its folder is damaged or has no moments.
     """
-    from trainables.models._features import Features
+    from trainables.models.nlu.features import Features
 
     return Features(config, schema)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainables.config.frozen import Listed, PositiveFloat
+from trainables.config.fields import Listed, PositiveFloat
 from trainables.config.sections import DataConfig, ModelConfig
 from trainables.dp.seeding import stream_seed, torch_seeded
-from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
+from trainables.models.encoders.hub import public_encoder
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
-    from trainables.models._hub_encoder import AdaptedEncoder
+    from trainables.models.nlu.hub_encoder import AdaptedEncoder
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
@@ -69,7 +69,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
     Raises: InvalidInput where the encoder cannot be found or loaded, lacks the layers or maps that
         get adapters, is narrower than their rank, or has maps that do not read record after record.
     """
-    from trainables.models._hub_encoder import AdaptedEncoder
+    from trainables.models.nlu.hub_encoder import AdaptedEncoder
 
     public = public_encoder(config.encoder)
     if config.lora_rank > public.config.width:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from trainables.config.frozen import MAX_ROWS
+from trainables.config.fields import MAX_ROWS
 from trainables.config.sections import DataConfig, ModelConfig
 from trainables.errors import InvalidInput
-from trainables.models._own import factory as factories
+from trainables.models.user_module import factory as factories
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
-    from trainables.models._own.network import OwnModel
+    from trainables.models.user_module.network import OwnModel
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
@@ -69,9 +69,9 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> OwnModel:
     Raises: InvalidInput where the factory fails, or the module does not keep to what is required of
         it (shapes, records apart, no state, gradients that `torch.func` can form).
     """
-    from trainables.models._own.checks import require_sound
-    from trainables.models._own.network import OwnModel
-    from trainables.models._own.process import described
+    from trainables.models.user_module.checks import require_sound
+    from trainables.models.user_module.network import OwnModel
+    from trainables.models.user_module.process import described
 
     factories.require_source(config.factory, config.source)
     found = described(config, schema, seed=seed)

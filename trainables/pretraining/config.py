@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, model_validator
 
 from trainables import catalogue
-from trainables.config.frozen import MAX_ROWS, Frozen, Listed, PositiveFloat, validated
+from trainables.config.fields import MAX_ROWS, Frozen, Listed, PositiveFloat, validated
 from trainables.config.sections import Count, Epochs, NotNegative, Seed
 from trainables.config.trial import DataConfig, union_of
 from trainables.dp.layers.precision import Precision

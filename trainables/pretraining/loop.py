@@ -22,10 +22,10 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.dp.layers.precision import passes_in
 from trainables.dp.seeding import generator, stream_seed, torch_seeded
-from trainables.encoders.pieces import WordCutter
 from trainables.errors import InvalidInput
 from trainables.models import bert
-from trainables.models._bert import Bert
+from trainables.models.encoders.pieces import WordCutter
+from trainables.models.nlu.bert import Bert
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.left_out import hashes_of_texts
 from trainables.system import checkpoint

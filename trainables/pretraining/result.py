@@ -14,12 +14,12 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from trainables.data.learnt import Hashes, hashes_of, keys_of, read_hashes, write_hashes
 from trainables.dp.seeding import generator
-from trainables.encoders.about import LEARNT, MOMENTS, NAMES, WEIGHTS, about_of, write_about
-from trainables.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack
-from trainables.encoders.source import SCALE
-from trainables.models._bert import Bert
-from trainables.models._bert_weights import save_encoder
-from trainables.models._names import NameScores, rows_of_names, tag_names, with_bias
+from trainables.models.encoders.about import LEARNT, MOMENTS, NAMES, WEIGHTS, about_of, write_about
+from trainables.models.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack
+from trainables.models.encoders.source import SCALE
+from trainables.models.nlu.bert import Bert
+from trainables.models.nlu.bert_weights import save_encoder
+from trainables.models.nlu.label_names import NameScores, rows_of_names, tag_names, with_bias
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.loop import Pretrained, PublicCorpus
 

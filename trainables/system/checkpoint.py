@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.errors import InvalidData
-from trainables.files import dump_json, make_folder, read_written_json
-from trainables.system.disk import flush
+from trainables.io.disk import flush
+from trainables.io.files import dump_json, make_folder, read_written_json
 
 if TYPE_CHECKING:
     import torch

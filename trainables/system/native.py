@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from trainables.files import make_folder
+from trainables.io.files import make_folder
 
 # No fused products and no reordering: the bits must be those of the Python form.
 _FLAGS = ("-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")

@@ -14,7 +14,7 @@ from trainables.attacks import features_of
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, Frame, LabelSchema
-from trainables.models._nlu import NluModel
+from trainables.models.nlu.base import NluModel
 from trainables.system.communication import Communicator
 
 # Tokens of one pass, which bound memory and change no figure.

@@ -12,7 +12,7 @@ from trainables import attacks, catalogue, evidence
 from trainables.attacks import Knowledge, Signals, _panel
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
-from trainables.files import make_folder
+from trainables.io.files import make_folder
 from trainables.tasks import _shadow
 from trainables.tasks._inference import Inference
 from trainables.tasks._setup import Setup

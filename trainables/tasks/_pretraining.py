@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 from trainables.config.trial import SynthesisConfig
 from trainables.data.corpus import make_once
 from trainables.data.texts import EncodedTexts
-from trainables.documents import digest_of
 from trainables.dp.seeding import generator, stream_seed
 from trainables.generation._material import PARSES, StageTexts
-from trainables.models._causal_lm import LmModule
-from trainables.models._hub_lm import LmSource
+from trainables.io.documents import digest_of
+from trainables.models.text.causal_lm import LmModule
+from trainables.models.text.hub_lm import LmSource
 from trainables.system.checkpoint import write_tensors
 
 _REPEATS = 3  # of the public part, which is small and of the right kind

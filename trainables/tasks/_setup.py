@@ -20,12 +20,12 @@ from trainables.dp.engines import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey
 from trainables.dp.seeding import generator, stream_seed
-from trainables.encoders.about import require_unlearnt
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, count_frames, summarize
-from trainables.models._files import ENCODER, encoders_of, files_digest
-from trainables.models._nlu import NluModel
+from trainables.models.encoders.about import require_unlearnt
+from trainables.models.encoders.named_files import ENCODER, encoders_of, files_digest
+from trainables.models.nlu.base import NluModel
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device
 from trainables.tasks._inference import Inference, Labels, best_labels, infer

@@ -20,8 +20,8 @@ from trainables.config.trial import DataConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
 from trainables.dp import engines
-from trainables.files import make_folder
-from trainables.models._files import files_digest
+from trainables.io.files import make_folder
+from trainables.models.encoders.named_files import files_digest
 from trainables.system.communication import Communicator
 from trainables.system.locks import alone
 from trainables.tasks import _setup

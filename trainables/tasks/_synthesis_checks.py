@@ -28,7 +28,7 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
     require_data(config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis))
     model = config_of(config.model)
     if model.encoder != "scratch":
-        from trainables.models._hub_lm import require_source
+        from trainables.models.text.hub_lm import require_source
 
         require_source(model, config.synthesis)
         return

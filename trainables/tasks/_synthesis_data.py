@@ -12,9 +12,9 @@ from trainables.data.pairs import PairCorpus
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey
 from trainables.errors import InvalidData, TrialFailed
-from trainables.files import dump_json, make_folder, read_written_json
 from trainables.generation import histogram
 from trainables.generation._material import Material, positive
+from trainables.io.files import dump_json, make_folder, read_written_json
 from trainables.parse.function_types import function_types
 from trainables.system import checkpoint
 from trainables.tasks.parsing import parser_of, programs_of

@@ -18,9 +18,9 @@ from trainables.dp.engines import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.generation._material import Material, StageTexts
-from trainables.models._causal_lm import LmModule
-from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
+from trainables.models.text.causal_lm import LmModule
+from trainables.models.text.hub_lm import LmSource, source_of
 from trainables.system.checkpoint import part_of
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device

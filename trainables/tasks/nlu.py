@@ -9,11 +9,11 @@ from trainables import catalogue, evidence
 from trainables.cards.card import STARTING_WEIGHTS
 from trainables.config.trial import TrialConfig
 from trainables.dp.per_record import ByRecord
-from trainables.encoders.about import about_of
 from trainables.figures import VALIDATION
-from trainables.files import dump_json, make_folder
+from trainables.io.files import dump_json, make_folder
 from trainables.metrics import Counts, summarize
-from trainables.models._files import encoders_of
+from trainables.models.encoders.about import about_of
+from trainables.models.encoders.named_files import encoders_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.checkpoint import write_tensors

@@ -23,14 +23,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.corpus import make_once
 from trainables.data.pairs import PairCorpus
-from trainables.documents import digest_of
 from trainables.dp.seeding import generator, stream_seed, torch_seeded
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import dump_json, read_written_json
+from trainables.io.documents import digest_of
+from trainables.io.files import dump_json, read_written_json
 from trainables.metrics import parsing as scores
 from trainables.metrics.parsing import ParseScores
-from trainables.models._parser_vocabulary import Literals, Source, Vocabulary
-from trainables.models.parser import ParserModel, ParserSizes, build
+from trainables.models.parser.model import ParserModel, ParserSizes, build
+from trainables.models.parser.vocabulary import Literals, Source, Vocabulary
 from trainables.parse.linearise import SLOTS, PrefixState, anonymise
 from trainables.parse.lispress import LispressError
 from trainables.parse.match import Program

@@ -11,11 +11,11 @@ from trainables.cards.card import counted_fields
 from trainables.config.trial import TrialConfig
 from trainables.data.learnt import THRESHOLDS
 from trainables.data.texts import EncodedTexts
-from trainables.files import dump_json
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.generation.decoding import ModelDrawer
+from trainables.io.files import dump_json
 from trainables.metrics import generation as scores
-from trainables.models._hub_lm import save_lm
+from trainables.models.text.hub_lm import save_lm
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator

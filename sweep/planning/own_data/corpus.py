@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TextIO
 
 from sweep.planning.own_data.inspection import Inspection, inspect
+from trainables.data.datasets.json_lines import line
+from trainables.data.formats import Source
 from trainables.data.records import Part, Utterance
 from trainables.data.storage import PARTS, normalise
-from trainables.datasets.json_lines import line
 from trainables.errors import InvalidData, InvalidInput
-from trainables.file_formats import Source
 
 _PERSON = b"own data parts"  # separates this use of the hash from others
 _SHARE = 10  # percent of the records for a part that the file lacks

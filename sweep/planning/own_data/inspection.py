@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from trainables import formats
+from trainables.data.formats import Source
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS, text_hash
 from trainables.errors import InvalidData
-from trainables.file_formats import Source
 
 FEW = 5  # a label with fewer records reveals something about them
 SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted

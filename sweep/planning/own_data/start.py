@@ -15,12 +15,12 @@ from sweep.planning import own_data
 from sweep.planning.own_data.corpus import cut_of, write_corpus
 from sweep.planning.own_data.inspection import FEW, Inspection, read_as, reading, unread
 from trainables import formats
+from trainables.data.formats import Source
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
 from trainables.data.sizes import require_near, rounded_size
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
-from trainables.file_formats import Source
 from trainables.formats import argument
 
 _SMALL = 100  # below, an error of 20 % has a 95 % interval of 8 points to either side, or more

@@ -15,7 +15,7 @@ from sweep.results.tables.trials import STYLES
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialRecord, TrialStatus
 from trainables import formats
-from trainables.config import goals
+from trainables.config import objectives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Progress:
             epochs_done=record.epochs_done,
             epochs=record.plan.epochs,
             plan=record.plan,
-            validation=goals.validation_figure(record.metrics),
+            validation=objectives.validation_figure(record.metrics),
             epsilon=record.metrics.get("epsilon_spent"),
         )
 

@@ -8,7 +8,7 @@ import pytest
 from sweep.planning.own_data.corpus import part_of
 from tests.lines import read_lines, write_lines
 from trainables.data.records import Utterance
-from trainables.files import read_yaml
+from trainables.io.files import read_yaml
 
 SECRET = "xylophone"
 

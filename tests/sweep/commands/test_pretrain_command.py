@@ -1,5 +1,5 @@
 from sweep import cli
-from trainables.encoders.about import about_of
+from trainables.models.encoders.about import about_of
 from trainables.pretraining import loop
 
 

@@ -24,8 +24,8 @@ from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
 from trainables.config.trial import model_part
-from trainables.encoders.hub import LOCAL_FOLDER
-from trainables.models._files import ENCODER, files_digest
+from trainables.models.encoders.hub import LOCAL_FOLDER
+from trainables.models.encoders.named_files import ENCODER, files_digest
 
 
 def test_an_export_and_a_public_report_name_no_folder(tmp_path):

@@ -30,9 +30,9 @@ from tests.sweep.untracked import leave_out_mlflow
 from trainables.cards.card import STARTING_WEIGHTS
 from trainables.dp.accounting import account
 from trainables.dp.accounting.releases import Start, release
-from trainables.encoders.exported import tensor_digests
-from trainables.encoders.origin import ORIGIN, origin_of
 from trainables.errors import InvalidData
+from trainables.models.encoders.exported import tensor_digests
+from trainables.models.encoders.origin import ORIGIN, origin_of
 
 N, BATCH, EPOCHS = 80, 20, 2
 NOISE, NEXT_NOISE, DELTA = 1.0, 2.0, 1e-3

@@ -25,7 +25,7 @@ from sweep.store.sweeps import SweepFolder
 from tests.refusals import refused
 from trainables.config.trial import parse
 from trainables.errors import InvalidData
-from trainables.files import read_yaml
+from trainables.io.files import read_yaml
 from trainables.result import EpochReport, TrialResult
 
 CONFIG = parse({"engine": "sgd", "training": {"epochs": 3}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from trainables.config.frozen import constants_of
+from trainables.config.fields import constants_of
 from trainables.config.sections import HANDED_IN, DrawnConfig, PrivacyConfig, Sampling
 from trainables.dp.engines._look import Look
 

@@ -1,0 +1,324 @@
+"""A file with its format, its options and the survey of a first pass."""
+
+import pickle
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from trainables.data.formats import reading
+from trainables.data.formats.fields import Options, Record, SpanUnit, are_spans, literal, record_of
+from trainables.data.formats.judging import TAG, readings, utterance_of, word_places
+from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
+from trainables.data.tokenization import Tokenization
+from trainables.errors import InvalidData, InvalidInput
+from trainables.io.files import without_problems
+
+_LABELS = re.compile(
+    r"intent|label|class|categ|topic|domain|slot|entit|tag|span|cats|absicht", re.I
+)
+_OTHERS = re.compile(
+    r"(^|[._])(id|ids|lang|language|locale|date|time|tokens|words|sents|pos)$", re.I
+)
+_MOST_LABELS = 100  # different values of a column that looks like labels
+_PACKED = 1_000  # records that are kept together
+_OWN = Options()
+_FIELDS = ("text", "tokens", "tags", "slots", "intent", "part", "group")  # of our own forms
+
+
+@dataclass
+class Column:
+    """What a field that is not read holds: `option` would read it, where it looks like labels."""
+
+    name: str
+    number: int = 0
+    nested: int = 0
+    values: set[str] = field(default_factory=set)
+    options: Counter[str] = field(default_factory=Counter)
+
+    def add(self, value: Any) -> None:
+        """One value."""
+        if isinstance(value, str) and value[:1] in ("[", "{"):
+            value = literal(value) or value
+        if value is None or value in ("", [], {}):
+            return
+        self.number += 1
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list) and all(isinstance(w, str) and TAG.fullmatch(w) for w in words):
+            self.options["tags"] += 1
+        elif isinstance(value, list) and are_spans(value):
+            self.options["slots"] += 1
+        elif isinstance(value, list | dict):
+            self.nested += 1
+        elif isinstance(value, str) and len(value) <= 60 and len(self.values) <= _MOST_LABELS:
+            self.values.add(value)
+
+    @property
+    def option(self) -> str | None:
+        """tags, slots or intent; None where it looks like no labels."""
+        if _OTHERS.search(self.name) or self.number == 0:
+            return None
+        for option in ("tags", "slots"):
+            if 2 * self.options[option] > self.number:
+                return option
+        is_few = 2 <= len(self.values) <= min(_MOST_LABELS, self.number / 2)
+        is_named = (self.values or self.nested) and _LABELS.search(self.name)
+        return "intent" if is_few or is_named else None
+
+
+@dataclass
+class Survey:
+    """Counts of a file's records. `read` counts records by role and name of a field, `units` the
+    spans that fit each unit, `values` those whose given text each unit gives.
+    """
+
+    num_records: int = 0
+    first_problem: InvalidData | None = None
+    with_intent: int = 0
+    with_slots: int = 0
+    with_annotation: int = 0
+    with_group: int = 0
+    parts: set[Part] = field(default_factory=set)
+    num_spans: int = 0
+    units: Counter[SpanUnit] = field(default_factory=Counter)
+    values: Counter[SpanUnit] = field(default_factory=Counter)
+    read: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unread: dict[str, Column] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def ignored(self) -> list[str]:
+        """Names of the fields that are not read, sorted."""
+        return sorted(self.unread)
+
+    @property
+    def overlooked(self) -> dict[str, str]:
+        """Fields that look like labels and are not read, with the options that read them."""
+        found = {name: column.option for name, column in sorted(self.unread.items())}
+        return {name: option for name, option in found.items() if option is not None}
+
+    def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
+        """The unit of spans: as declared, else the one in which most of them have their given text,
+        else the only one that fits all of them. Raises: InvalidInput where both or none do.
+        """
+        if declared is not None or self.num_spans == 0:
+            return declared
+        if self.values:
+            return max(_UNITS, key=lambda unit: self.values[unit])
+        tokens, characters = self.units["tokens"], self.units["characters"]
+        if tokens == self.num_spans and characters == self.num_spans:
+            raise InvalidInput(
+                f"expected --spans tokens or --spans characters: both readings fit the"
+                f" {self.num_spans} slots"
+            )
+        return "tokens" if tokens == self.num_spans else "characters"
+
+    def add(self, record: Record, tokenize: Tokenization) -> None:
+        """One record."""
+        self.num_records += 1
+        self.with_intent += bool("".join(record.intents).strip())
+        self.with_annotation += record.tags is not None or "slots" in record.read
+        self.with_slots += bool(record.spans) or any(tag not in "Oo" for tag in record.tags or ())
+        self.with_group += record.group is not None
+        part = record.part
+        self.parts.add("train" if part is None else PART_NAMES.get(part.strip().lower(), "train"))
+        self.read.update(record.read.items())
+        for name, value in record.unread.items():
+            self.unread.setdefault(name, Column(name)).add(value)
+        if not record.spans:
+            return
+        edges: set[int] | None = None
+        text = record.spaced_text
+        words = text.split() if record.tokens is None else record.tokens
+        self.num_spans += len(record.spans)
+        in_tokens = in_characters = 0
+        for span in record.spans:
+            _, start, end, given = span
+            in_tokens += 0 <= start < end <= len(words)
+            if given is not None:
+                value, is_right = given.strip(), False
+                for unit, covered in readings(span, text, words).items():
+                    if covered.strip() == value:
+                        self.values[unit] += 1
+                        is_right = True
+                self.notes["synonyms"] += not is_right and value not in text
+                continue
+            if not 0 <= start < end <= len(text):
+                continue
+            around, covered = text[max(0, start - 1) : start] + text[end : end + 1], text[start:end]
+            if not around.strip() and covered == covered.strip():
+                in_characters += 1  # whole words, which most spans are
+                continue
+            if edges is None:
+                places = word_places(text, tokenize)
+                edges = {edge for place in places for edge in place}
+            in_characters += {start, end} <= edges
+        self.units["tokens"] += in_tokens
+        self.units["characters"] += in_characters
+
+
+_UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last-token")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file of utterances. `unit` is the unit of its spans; None without spans. `adjusted` counts
+    the slots that the last pass extended or trimmed. `packed` holds the records of the survey in a
+    quarter of their size, because reading them again costs three times as much.
+    """
+
+    path: Path
+    files: list[reading.File]
+    options: Options
+    survey: Survey
+    unit: SpanUnit | None
+    packed: list[bytes] = field(repr=False)
+    adjusted: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def form(self) -> str:
+        """The names of its formats."""
+        return ", ".join(dict.fromkeys(file.form for file in self.files))
+
+    @property
+    def encodings(self) -> tuple[str, ...]:
+        """The encodings of its files of text."""
+        return tuple(dict.fromkeys(file.encoding for file in self.files if file.encoding))
+
+    @property
+    def has_intents(self) -> bool:
+        """Whether its records have intents."""
+        return self.survey.with_intent > 0
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether some record is annotated with slots or tags."""
+        return self.survey.with_annotation > 0
+
+    def utterances(self) -> Iterator[Utterance | InvalidData]:
+        """Every record as an utterance, or its problem, in the order of the file."""
+        for _, found in self.located_utterances():
+            yield found
+
+    def located_utterances(self) -> Iterator[tuple[str, Utterance | InvalidData]]:
+        """(file and line, utterance or problem) in the order of the file."""
+        self.adjusted.clear()
+        for record in _unpacked(self.packed):
+            if isinstance(record, InvalidData):
+                yield str(self.path), record
+                continue
+            where = record.where
+            try:
+                found = utterance_of(
+                    record, options=self.options, unit=self.unit, adjusted=self.adjusted
+                )
+                if self.has_intents and found.intent == NO_INTENT:
+                    raise InvalidData(f"expected an intent in {where}, as in other records")
+                if self.survey.with_group > 0 and found.group is None:
+                    raise InvalidData(f"expected a group in {where}, as in other records")
+                yield where, found
+            except InvalidData as problem:
+                yield where, problem
+
+
+def open_source(path: Path, *, options: Options, form: str | None = None) -> Source:
+    """The source of a file or folder; its format is detected unless given.
+
+    Raises: InvalidInput where no format fits, where the file has no record that can be read, or
+        where spans can be read in two ways.
+    """
+    survey = Survey()
+    files = reading.find(path, options, form, survey.notes)
+    packed = list(_pack(_surveyed(_records(files, options, survey.notes), survey, options)))
+    if survey.num_records == 0:
+        if survey.first_problem is not None:
+            raise survey.first_problem
+        raise InvalidInput(f"expected utterances in {path}, got an empty {files[0].form} file")
+    survey.notes += Counter()  # without zeros
+    return Source(
+        path=path,
+        files=files,
+        options=options,
+        survey=survey,
+        unit=survey.unit(options.spans),
+        packed=packed,
+    )
+
+
+def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
+    """The utterances of files in forms of this project, in which spans count tokens and every field
+    has its own name: all have an intent or a group, or none has. Raises: InvalidData with file and
+    line for the first record that is not so, and for an empty file.
+    """
+    first: Utterance | None = None
+    for file in files:
+        is_empty = True
+        for where, fields, part in without_problems(reading.rows([file], _OWN, Counter())):
+            if unknown := len(fields.keys() - _FIELDS):
+                raise InvalidData(
+                    f"expected only the fields {', '.join(_FIELDS)} in {where}, got {unknown} more"
+                )
+            if ("text" in fields) == ("tokens" in fields):
+                raise InvalidData(f"expected either text or tokens in {where}")
+            if {"tags", "slots"} <= fields.keys():
+                raise InvalidData(f"expected either tags or slots in {where}")
+            record = record_of(fields, where=where, options=_OWN, notes=Counter(), part=part)
+            utterance = utterance_of(record, options=_OWN, unit="tokens", adjusted=Counter())
+            first, is_empty = first or utterance, False
+            for name in ("group", "intent"):
+                if bool(getattr(first, name)) != bool(getattr(utterance, name)):
+                    raise InvalidData(
+                        f"expected {name} for every record or for none, {where} differs from the"
+                        " records before"
+                    )
+            yield utterance
+        if is_empty:
+            raise InvalidData(f"expected utterances in {file.path}, got an empty file")
+
+
+def _surveyed(
+    records: Iterable[Record | InvalidData], survey: Survey, options: Options
+) -> Iterator[Record | InvalidData]:
+    """Each problem, and each record without its unread fields."""
+    for record in records:
+        if isinstance(record, InvalidData):
+            survey.first_problem = survey.first_problem or record
+        else:
+            survey.add(record, options.tokenize)
+            record.unread = {}
+        yield record
+
+
+def _pack(records: Iterator[Record | InvalidData]) -> Iterator[bytes]:
+    while some := list(islice(records, _PACKED)):
+        yield zlib.compress(pickle.dumps(some), 1)
+
+
+def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
+    for some in packed:
+        yield from pickle.loads(zlib.decompress(some))
+
+
+def _records(
+    files: list[reading.File], options: Options, notes: Counter[str]
+) -> Iterator[Record | InvalidData]:
+    """Every record of the files, or its problem."""
+    names: Options | None = None
+    for row in reading.rows(files, options, notes):
+        if isinstance(row, InvalidData):
+            yield row
+        elif row.fields.get("answer") in ("reject", "ignore"):
+            notes["records whose answer is reject or ignore"] += 1
+        else:
+            where, fields, part = row
+            if names is None:  # of a table's columns, by number
+                is_table = {file.form for file in files} in ({"table"}, {"excel"})
+                names = reading.by_name(options, list(fields)) if is_table else options
+            try:
+                yield record_of(fields, where=where, options=names, notes=notes, part=part)
+            except InvalidData as problem:
+                yield problem

@@ -1,0 +1,1 @@
+"""The parser from utterances to programs."""

@@ -1,0 +1,1 @@
+"""Language models and their tokenizers, behind the entries of `trainables.models`."""
