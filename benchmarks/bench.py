@@ -38,7 +38,7 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import make_split
 from trainables.dp.engines import Setup
 from trainables.dp.noise import public_key
-from trainables.dp.sampling import Draw
+from trainables.dp.sampling import SampledBatch
 from trainables.errors import InvalidInput
 from trainables.system import memory
 from trainables.system.communication import Alone
@@ -85,14 +85,14 @@ class SameBatches:
     per_record: bool
     num_workers: int
 
-    def draw(self, epoch: int, step: int) -> Draw:
+    def draw(self, epoch: int, step: int) -> SampledBatch:
         """Step `step`'s records."""
         records = self.batches[step % len(self.batches)]
         size = len(records)
         worker = np.arange(size) * self.num_workers // size
         units = np.arange(size) if self.per_record else worker
         num_units = size if self.per_record else self.num_workers
-        return Draw(
+        return SampledBatch(
             records=records,
             unit=units,
             sizes=np.bincount(units, minlength=num_units).astype(np.int64),

@@ -108,7 +108,7 @@ class Hurt:
     def rows(self) -> Rows:
         """Epochs on disk."""
         folder = self.trained
-        if not folder.is_there:
+        if not folder.exists:
             return {}
         known = [(t.id, row) for t in folder.plan().trials for row in folder.epochs(t.id)]
         return {(i, row["epochs_done"]): _figures(row["metrics"]) for i, row in known}
@@ -126,7 +126,7 @@ class Hurt:
         self.place.mkdir(exist_ok=True)
         path = self.place / "space.yaml"
         path.write_text(yaml.safe_dump(self.space))
-        begun = SweepFolder(self.home / NAME).is_there
+        begun = SweepFolder(self.home / NAME).exists
         words = ["resume", NAME] if begun else ["run", str(path)]
         with (self.place / "stderr").open("w") as errors:
             return subprocess.Popen(
@@ -223,20 +223,20 @@ def check(sweep: Hurt, seen: Rows, expected: list[dict[str, Any]]) -> tuple[str,
     paid = Counter(
         (t, e + 1) for (t, _, first), last in furthest.items() for e in range(first, last)
     )
-    unpaid = len(rows.keys() - paid.keys())
+    uncharged_epochs = len(rows.keys() - paid.keys())
     again = sum(paid.values()) - len(paid)
     whole = all(r.status.is_finished for r in sweep.trained.records())
     same = "-"
     if sweep.space["base"]["privacy"]["reproducible_noise"]:
         same = "yes" if sweep.results() == expected else "NO"
-    well = not (lost or unpaid or sweep.problems) and whole and same != "NO"
+    well = not (lost or uncharged_epochs or sweep.problems) and whole and same != "NO"
     for problem in sweep.problems:
         print(problem, file=sys.stderr, flush=True)
     kills = ", ".join(f"{number} {name}" for name, number in sweep.kills.items())
     ended = "yes" if whole else "NO"
     pauses = ", ".join(sweep.pauses) or "-"
     return (
-        f"{kills} | {pauses} | {len(rows)} | {lost} | {unpaid} | {again} | {ended} | {same} |",
+        f"{kills} | {pauses} | {len(rows)} | {lost} | {uncharged_epochs} | {again} | {ended} | {same} |",
         well,
     )
 

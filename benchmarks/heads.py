@@ -26,10 +26,10 @@ from trainables.data.bio import slots_lenient
 from trainables.data.records import Frame
 from trainables.metrics import count_frames, summarize
 from trainables.system.communication import Alone
-from trainables.tasks._setup import Setup, prepare
+from trainables.tasks._setup import TrialSetup, prepare
 
 
-def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> Setup:
+def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> TrialSetup:
     """The trial of `search_spaces/epsilon_8.yaml` with this engine, before its first step."""
     overrides = {
         "data.name": arguments.data,
@@ -43,7 +43,7 @@ def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> Setup:
     return prepare(config, comm=Alone(), data_dir=data, cache_dir=cache)
 
 
-def trained(setup: Setup) -> float:
+def trained(setup: TrialSetup) -> float:
     """Take all steps; seconds of processor."""
     before = time.process_time()
     for epoch in range(setup.config.training.epochs):
@@ -51,7 +51,7 @@ def trained(setup: Setup) -> float:
     return time.process_time() - before
 
 
-def ser(setup: Setup, intents: np.ndarray, tags: np.ndarray) -> float:
+def ser(setup: TrialSetup, intents: np.ndarray, tags: np.ndarray) -> float:
     """SER of these labels of the test part; `tags` one after another."""
     schema, ids = setup.corpus.schema, setup.split.test
     lengths = setup.corpus.offsets[ids + 1] - setup.corpus.offsets[ids]
@@ -71,7 +71,7 @@ def ser(setup: Setup, intents: np.ndarray, tags: np.ndarray) -> float:
     return summarize(counts, bootstrap_samples=0, seed=0)["ser"]
 
 
-def with_sklearn(setup: Setup) -> float:
+def with_sklearn(setup: TrialSetup) -> float:
     """SER of two logistic regressions on the rows that the heads read."""
     train, test = (setup.loader.batch(ids) for ids in (setup.split.train, setup.split.test))
     found = []
@@ -82,7 +82,7 @@ def with_sklearn(setup: Setup) -> float:
     return ser(setup, *found)
 
 
-def ours_one_by_one(setup: Setup) -> float:
+def ours_one_by_one(setup: TrialSetup) -> float:
     """SER of the trained heads where each tag is the best of its token."""
     model, test = setup.model.eval(), setup.loader.batch(setup.split.test)
     with torch.no_grad():

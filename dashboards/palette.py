@@ -8,20 +8,24 @@ repeat the information.
 import math
 
 from trainables import catalogue
-from trainables.dp.engines._look import Look, Mark
+from trainables.dp.engines._chart_style import ChartStyle, Mark
 
 ACCENT = "#0072B2"  # of elements without an engine
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
 BANDS = {
-    "epsilon-1": Look(label="epsilon up to 1", light="#00734f", dark="#4fd1a5", mark="circle"),
-    "epsilon-10": Look(label="epsilon up to 10", light="#0072B2", dark="#56B4E9", mark="triangle"),
-    "epsilon-1000": Look(
+    "epsilon-1": ChartStyle(
+        label="epsilon up to 1", light="#00734f", dark="#4fd1a5", mark="circle"
+    ),
+    "epsilon-10": ChartStyle(
+        label="epsilon up to 10", light="#0072B2", dark="#56B4E9", mark="triangle"
+    ),
+    "epsilon-1000": ChartStyle(
         label="epsilon up to 1000", light="#B84F00", dark="#F0995A", mark="square"
     ),
-    "epsilon-huge": Look(
+    "epsilon-huge": ChartStyle(
         label="epsilon above 1000", light="#7A4A86", dark="#CC79A7", mark="diamond"
     ),
-    "epsilon-none": Look(label="no guarantee", light="#595959", dark="#B8B8B8"),
+    "epsilon-none": ChartStyle(label="no guarantee", light="#595959", dark="#B8B8B8"),
 }
 MATPLOTLIB_MARKS: dict[Mark, str] = {
     "circle": "o",
@@ -91,13 +95,13 @@ def band(epsilon: float | None) -> str:
     return f"epsilon-{limit}"
 
 
-def look(engine: str) -> Look:
+def look(engine: str) -> ChartStyle:
     """The look of an engine, or of a band of epsilon; a default for one that is not installed."""
     if engine in BANDS:
         return BANDS[engine]
     if engine not in catalogue.names("engines"):
-        return Look(label=engine, light=_OTHER[0], dark=_OTHER[1])
-    found: Look = catalogue.entry("engines", engine).LOOK
+        return ChartStyle(label=engine, light=_OTHER[0], dark=_OTHER[1])
+    found: ChartStyle = catalogue.entry("engines", engine).LOOK
     return found
 
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from search_spaces.parts import Part, Positive
 from trainables import catalogue, figures
 from trainables.catalogue import NameOf
-from trainables.config.fields import Listed, With
+from trainables.config.fields import Listed, ReadOnlyIf
 from trainables.config.sections import Epochs, Seed
 
 STRATEGIES = "search_spaces.strategies"  # the shelf
@@ -23,7 +23,7 @@ def _require_objective(name: str) -> str:
 
 
 Objective = Annotated[str, AfterValidator(_require_objective)]
-_SELECTS = With(strategy="private_selection")
+_SELECTS = ReadOnlyIf(strategy="private_selection")
 Samples = Annotated[int, Field(ge=1, le=100_000)]
 _RESULTS = "its theorem needs trials that are drawn without regard to results"
 _NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none of them

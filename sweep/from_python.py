@@ -34,7 +34,7 @@ def run(
     """
     from rich.console import Console
 
-    from sweep import shown
+    from sweep import progress_display
     from sweep.planning.prepare import read
     from sweep.results.summary import results
 
@@ -45,15 +45,15 @@ def run(
         stderr=True, force_terminal=False, force_jupyter=False, highlight=False, quiet=quiet
     )
     folder = store.SweepFolder(chosen.home / found.name)
-    if resume and folder.is_there:
+    if resume and folder.exists:
         before = folder.space()
         if found != before and not before.search.is_private_selection:  # whose noise was found
             raise InvalidInput(
                 f"expected the space with which {found.name} was started, got another one: give it"
                 " another name"
             )
-        shown.resume(folder, chosen, screen, quiet=quiet, address=address)
+        progress_display.resume(folder, chosen, screen, quiet=quiet, address=address)
     else:
         options = {"command": ["sweep.run"], "address": address, "budget_total": budget_total}
-        shown.start(found, chosen, screen, quiet=quiet, **options)
+        progress_display.start(found, chosen, screen, quiet=quiet, **options)
     return results(found.name, settings=chosen)

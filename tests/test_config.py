@@ -229,6 +229,6 @@ def test_reading_a_config_of_any_entry_imports_no_torch():
 
 @pytest.mark.parametrize("shelf", SHELVES.values())
 def test_every_file_of_a_shelf_is_listed(shelf):
-    folder = Path(catalogue.shelf_of(shelf).__path__[0])
+    folder = Path(catalogue.package_of(shelf).__path__[0])
     found = [f.stem for f in folder.glob("[!_]*.py") if "class Config(" in f.read_text()]
     assert tuple(sorted(found)) == catalogue.names(shelf)

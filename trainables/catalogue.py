@@ -28,64 +28,64 @@ _PACKAGES = {
 
 
 @cache
-def shelf_of(shelf: str) -> ModuleType:
+def package_of(registry: str) -> ModuleType:
     """The package of a shelf: by its name ("models"), or with dots a whole name."""
-    package = shelf if "." in shelf else f"trainables.{shelf}"
-    return import_module(_PACKAGES.get(shelf, package))
+    package = registry if "." in registry else f"trainables.{registry}"
+    return import_module(_PACKAGES.get(registry, package))
 
 
-def names(shelf: str, *, kind: str | None = None) -> tuple[str, ...]:
+def names(registry: str, *, kind: str | None = None) -> tuple[str, ...]:
     """Names of the entries of a shelf, of one `kind` where that is given, sorted."""
-    entries: Collection[str] = shelf_of(shelf).ENTRIES
-    return tuple(sorted(n for n in entries if kind is None or kind_of(shelf, n) == kind))
+    entries: Collection[str] = package_of(registry).ENTRIES
+    return tuple(sorted(n for n in entries if kind is None or kind_of(registry, n) == kind))
 
 
-def about(shelf: str, name: str) -> Any:
+def about(registry: str, name: str) -> Any:
     """What the shelf's list says of an entry; None where it says nothing or there is none."""
-    entries = shelf_of(shelf).ENTRIES
+    entries = package_of(registry).ENTRIES
     return entries.get(name) if isinstance(entries, dict) else None
 
 
-def kind_of(shelf: str, name: str) -> str | None:
+def kind_of(registry: str, name: str) -> str | None:
     """The kind of an entry. Entries of one shelf with different kinds have different protocols.
 
     >>> kind_of("datasets", "atis")
     'frames'
     """
-    found = about(shelf, name)
+    found = about(registry, name)
     return found if isinstance(found, str) else None
 
 
-def default(shelf: str) -> str:
+def default(registry: str) -> str:
     """The entry of a shelf that is taken where none is named.
 
     >>> default("datasets")
     'atis'
     """
-    return str(shelf_of(shelf).DEFAULT)
+    return str(package_of(registry).DEFAULT)
 
 
-def entry(shelf: str, name: str, *, kind: str | None = None) -> ModuleType:
+def entry(registry: str, name: str, *, kind: str | None = None) -> ModuleType:
     """The module of one entry, of one `kind` where that is given.
 
     Raises: InvalidInput naming the shelf, the name and every allowed name.
     """
-    allowed = names(shelf, kind=kind)
+    allowed = names(registry, kind=kind)
     if name not in allowed:
-        what = shelf.rpartition(".")[2]
+        what = registry.rpartition(".")[2]
         raise InvalidInput(f"expected {what} to be one of {', '.join(allowed)}, got {name!r}")
-    return import_module(f"{shelf_of(shelf).__name__}.{name}")
+    return import_module(f"{package_of(registry).__name__}.{name}")
 
 
 @dataclass(frozen=True)
 class NameOf:
     """Annotation of a field whose values are names of a shelf's entries."""
 
-    shelf: str
+    registry: str
 
     def names(self) -> tuple[str, ...]:
         """The allowed values."""
-        return names(self.shelf)
+        return names(self.registry)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         def check(value: str, info: ValidationInfo) -> str:

@@ -146,7 +146,7 @@ def _text_of(accountant: str | None) -> str:
     """The source text of a named entry, which `VERSION` does not cover if a user added it."""
     if accountant not in catalogue.names("accountants"):
         return ""
-    package = catalogue.shelf_of("accountants").__name__
+    package = catalogue.package_of("accountants").__name__
     found = find_spec(f"{package}.{accountant}")  # which imports no entry
     return Path(str(found and found.origin)).read_text(encoding="utf-8")
 

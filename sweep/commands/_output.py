@@ -84,12 +84,12 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
 
     Raises: TrialFailed where one of them failed.
     """
-    from sweep.guard import Guard
+    from sweep.best_effort import BestEffort
     from sweep.results.export import export_best
-    from sweep.results.gap import gaps
     from sweep.results.selected_trial import sentence_of
     from sweep.results.summary import summary
     from sweep.results.tables.trials import results_table, violations
+    from sweep.results.utility_gap import gaps
     from sweep.search.source import unrun
     from sweep.store.state import TrialStatus
     from trainables.errors import TrialFailed
@@ -110,7 +110,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     else:
         answers: list[str] = []
         table: FittedTable | str = ""
-        with Guard("the table of results", then=lambda problem: "the results are on the disk"):
+        with BestEffort("the table of results", then=lambda problem: "the results are on the disk"):
             answers = [found.sentence() for found in gaps(records)]
             table = results_table(folder.name, records)
         say(*answers, style="bold")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sweep.commands import _own_data as own
+from sweep.commands import _imports as own
 from sweep.commands._options import JsonFlag, Part, data_config_of
 from sweep.commands._output import number, print_json, say, say_table
 
@@ -65,7 +65,7 @@ def describe(
             shown = "; ".join(value) if isinstance(value, list) else _format(value)
             say(f"{key:{width}} {shown}")
         return
-    from sweep.planning.own_data import inspection
+    from sweep.imports import inspection
     from trainables.data.storage import PARTS
 
     source = options.source(Path(name))
@@ -131,7 +131,7 @@ def check(
             f" {facts['num_duplicates']} duplicates dropped."
         )
         return
-    from sweep.planning.own_data.inspection import about_labels, inspect, read_as, reading, warnings
+    from sweep.imports.inspection import about_labels, inspect, read_as, reading, warnings
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
     from trainables.formats import count
@@ -181,8 +181,8 @@ def convert(
     as_json: JsonFlag = False,
 ) -> None:
     """Convert a file of utterances to JSON lines of this project."""
-    from sweep.planning.own_data.corpus import write_lines
-    from sweep.planning.own_data.inspection import read_as, reading
+    from sweep.imports.corpus import write_lines
+    from sweep.imports.inspection import read_as, reading
     from sweep.store.files import require_new_file
 
     require_new_file(to)

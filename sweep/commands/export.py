@@ -56,7 +56,7 @@ def export(
     """
     from sweep.results import select
     from sweep.results.export import config_to_repeat, export_trial, require_new
-    from sweep.results.gap import USABLE, sentences
+    from sweep.results.utility_gap import USABLE, sentences
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from trainables import formats
@@ -110,7 +110,7 @@ def _choose(
         that a large epsilon is wanted.
     """
     from sweep.results import select
-    from sweep.results.gap import refusal
+    from sweep.results.utility_gap import refusal
     from trainables.errors import InvalidInput
 
     records = folder.records()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands import _own_data as own
+from sweep.commands import _imports as own
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say
 
@@ -48,8 +48,8 @@ def init(
     Output consists of counts and names of fields, without any text. On a terminal it prompts for
     the epsilon if none is given.
     """
-    from sweep.planning.own_data.inspection import FEW, about_labels
-    from sweep.planning.own_data.start import SPACE, start
+    from sweep.imports.inspection import FEW, about_labels
+    from sweep.imports.start import SPACE, start
     from trainables.config.sections import LEAST_TARGET_EPSILON
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput

@@ -12,12 +12,12 @@ def resume(
     as_json: JsonFlag = False,
 ) -> None:
     """Continue a sweep. Finished trials are kept, others resume from their last checkpoint."""
-    from sweep import shown
+    from sweep import progress_display
     from sweep.settings import from_environment
     from sweep.store.sweeps import open_sweep
 
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     folder = open_sweep(settings.home, name)
     screen = console(stderr=True)
-    done = shown.resume(folder, settings, screen, quiet=as_json, address=address)
+    done = progress_display.resume(folder, settings, screen, quiet=as_json, address=address)
     finish(done, as_json=as_json, export=False)

@@ -39,7 +39,7 @@ def run(
     as_json: JsonFlag = False,
 ) -> None:
     """Run all trials of a space except the refused ones."""
-    from sweep import shown
+    from sweep import progress_display
     from sweep.planning.prepare import read
     from sweep.settings import from_environment
 
@@ -47,9 +47,9 @@ def run(
         raise InvalidInput("expected --epsilon-max with --export")
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     screen = console(stderr=True)
-    with shown.preparing(screen, quiet=as_json):
+    with progress_display.preparing(screen, quiet=as_json):
         search_space = read(space, settings=settings, overrides=overrides(assignments), name=name)
-    done = shown.start(
+    done = progress_display.start(
         search_space,
         settings,
         screen,

@@ -23,7 +23,6 @@ def show(
     """Show the trials relative to the baseline, and the Pareto front of SER and epsilon."""
     from sweep.results import select
     from sweep.results.exported import damages
-    from sweep.results.gap import sentences
     from sweep.results.importance import advice
     from sweep.results.selected_trial import sentence_of
     from sweep.results.summary import summary
@@ -34,6 +33,7 @@ def show(
         synthesis_table,
         violations,
     )
+    from sweep.results.utility_gap import sentences
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from trainables.errors import InvalidInput

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 
-from sweep import phases
+from sweep import status
 from sweep.settings import Settings
 from sweep.spending.exports import Exports
 from sweep.store.data_sets import TrainingData, open_data, open_pair_data
@@ -79,7 +79,7 @@ class Accounting:
         calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
         size = size_of(config, self.settings)
         if calibrated:
-            phases.enter(phases.CALIBRATING)
+            status.enter(status.CALIBRATING)
         _, mechanism = self.figures.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )

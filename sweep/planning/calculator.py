@@ -9,7 +9,7 @@ from search_spaces.expansion import counted_anew
 from search_spaces.paths import set_all
 from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
-from sweep.store.data_sets import is_at_hand
+from sweep.store.data_sets import is_available
 from trainables import catalogue
 from trainables.config.trial import parse
 from trainables.dp import accounting
@@ -91,7 +91,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if (
         "name" in data
         and (number is None or not is_public)
-        and (config.generates or is_at_hand(config.data, settings))
+        and (config.generates or is_available(config.data, settings))
     ):
         found = size_of(config, settings)
         data["num_records"] = number = number or found.num_records

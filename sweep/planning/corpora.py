@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.settings import Settings
-from sweep.store.data_sets import is_at_hand
+from sweep.store.data_sets import is_available
 from trainables import catalogue
 from trainables.config.trial import DataConfig, data_config
 from trainables.data.corpus import Corpus, data_path, open_corpus
@@ -39,7 +39,7 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
                 "name": name,
                 "kind": kind,
                 "public": bool(entry.PUBLIC),
-                "at_hand": is_at_hand(config, settings),
+                "at_hand": is_available(config, settings),
                 "path": str(data_path(config, data_dir=settings.data_dir)),
                 "num_records": declared_pool_size(config),
                 "num_training": declared_training_size(config) if kind == "frames" else None,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sweep.settings import Settings
 from sweep.store import sweeps as store
-from sweep.store.data_sets import is_at_hand, open_data, open_pair_data
+from sweep.store.data_sets import is_available, open_data, open_pair_data
 from sweep.store.plans import PlannedTrial
 from trainables import catalogue
 from trainables.config.trial import DataConfig, TrialConfig
@@ -86,7 +86,7 @@ def _reads_padding(config: TrialConfig) -> bool:
 def _longest(config: TrialConfig, settings: Settings) -> int | None:
     """Words of the longest record; None where the data are not at hand."""
     data: DataConfig = config.data
-    if not is_at_hand(data, settings):
+    if not is_available(data, settings):
         return None
     if config.generates:
         texts = open_pair_data(data, settings)

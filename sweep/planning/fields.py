@@ -21,7 +21,7 @@ from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config.fields import With
+from trainables.config.fields import ReadOnlyIf
 from trainables.config.trial import SHELVES, TAGS, TrialConfig, class_of
 from trainables.errors import InvalidInput, nearest_name
 
@@ -125,7 +125,7 @@ def _meaning(path: str, info: FieldInfo, model: type[BaseModel]) -> str:
     section, _, name = path.rpartition(".")
     texts = (_texts(each).get(name) for each in model.__mro__ if issubclass(each, BaseModel))
     meaning = " ".join((info.description or next(filter(None, texts), "")).split())
-    read = [mark.words(f"{section}.") for mark in info.metadata if isinstance(mark, With)]
+    read = [mark.words(f"{section}.") for mark in info.metadata if isinstance(mark, ReadOnlyIf)]
     return f"{meaning} (read only with {' or '.join(read)})" if read else meaning
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from search_spaces import space as spaces
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
-from sweep import phases
+from sweep import status
 from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
 from sweep.settings import Settings
 from sweep.spending.filter import filter_of
-from sweep.store.data_sets import is_at_hand
+from sweep.store.data_sets import is_available
 from sweep.store.plans import Plan
 from trainables import catalogue
 from trainables.config.trial import parse
@@ -50,7 +50,7 @@ def read(
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    phases.enter(phases.PLANNING)
+    status.enter(status.PLANNING)
     space = spaces.read(source, overrides=overrides)
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
@@ -93,6 +93,6 @@ def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:
     given = [(path, value) for path, value in space.override.items() if is_within(path, "data")]
     fields = set_all({"data": space.base.get("data", {})}, given)
     try:
-        return is_at_hand(parse(fields).data, settings)
+        return is_available(parse(fields).data, settings)
     except InvalidInput:
         return True

@@ -93,7 +93,7 @@ def run_pretraining(
             report=report,
         )
     except InvalidInput:
-        if not checkpoint.is_there(work):  # refused before its first step
+        if not checkpoint.exists(work):  # refused before its first step
             shutil.rmtree(work)
             with suppress(OSError):  # it has files of others
                 place.rmdir()
@@ -127,7 +127,7 @@ def _begin(config: PretrainingConfig, work: Path) -> None:
     kept, own = work / "config.json", config.model_dump_json()
     if kept.is_file() and kept.read_text(encoding="utf-8") == own:
         return
-    if checkpoint.is_there(work):
+    if checkpoint.exists(work):
         raise InvalidInput(
             f"expected the settings of the unfinished pretraining in {work.parent}, got others;"
             f" delete {work} to start again"

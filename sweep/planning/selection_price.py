@@ -15,7 +15,7 @@ from sweep.store.plans import Plan
 from trainables.dp import accounting
 from trainables.dp.accounting import Release
 from trainables.dp.accounting.accountants import selection
-from trainables.dp.accounting.claim import ClaimMeaning
+from trainables.dp.accounting.privacy_semantics import ClaimMeaning
 from trainables.dp.accounting.releases import BestOf, Number
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import InvalidInput

@@ -65,7 +65,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
 
 def compare(first: Side, second: Side) -> Comparison:
     """B against A. Raises: InvalidData for damaged test counts."""
-    from trainables import evidence
+    from trainables import saved_predictions
 
     values = {
         name: (select.value(first.record, name), select.value(second.record, name))
@@ -74,7 +74,7 @@ def compare(first: Side, second: Side) -> Comparison:
     found = None
     if first.record.plan.fields["data"] == second.record.plan.fields["data"]:
         sides = (each.folder.trial_folder(each.record.plan.id) for each in (second, first))
-        found = evidence.mean_ser_change(*([place] for place in sides))
+        found = saved_predictions.mean_ser_change(*([place] for place in sides))
     change = found and tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
     return Comparison(
         first=first,

@@ -16,9 +16,9 @@ from typing import Any
 from sweep.results import export_check, select
 from sweep.results.export_documents import About, write_model
 from sweep.results.export_origin import keep_origin
-from sweep.results.gap import refusal
 from sweep.results.local_paths import fields_with_paths, in_text, in_word, paths_in, without_folders
 from sweep.results.privacy_cards import JSON, write_card
+from sweep.results.utility_gap import refusal
 from sweep.spending.filter import stored_filter, total_of
 from sweep.spending.ledger import FILE, Entry, Ledger, selection_charge
 from sweep.spending.paid import require_paid
@@ -32,7 +32,7 @@ from trainables.cards.card import PrivacyCard, Review
 from trainables.config.mechanism import from_plain
 from trainables.data.pair_split import public_part
 from trainables.dp.accounting import Certificate
-from trainables.dp.accounting.claim import ClaimMeaning
+from trainables.dp.accounting.privacy_semantics import ClaimMeaning
 from trainables.dp.accounting.releases import BestOf, once
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError

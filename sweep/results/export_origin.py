@@ -7,7 +7,7 @@ from pathlib import Path
 from sweep.results.export_documents import SYNTHESIS, WEIGHTS
 from sweep.spending.exports import Exports
 from sweep.spending.ledger import FILE, SELECTION, Entry, Ledger
-from sweep.spending.paid import unpaid
+from sweep.spending.paid import uncharged_epochs
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import catalogue
 from trainables.cards.card import PrivacyCard
@@ -61,7 +61,7 @@ def _entries(folder: SweepFolder, record: TrialRecord) -> tuple[Entry, ...]:
     is_selected = any(entry.trial == SELECTION for entry in found)
     if catalogue.kind_of("engines", record.plan.engine) == "prior":
         return found
-    if not is_selected and unpaid(record.plan.id, record.epochs_done, found):
+    if not is_selected and uncharged_epochs(record.plan.id, record.epochs_done, found):
         raise InvalidData(
             f"expected the ledger to have every epoch of trial {record.plan.id}, got less: restore"
             " it from a copy, or charge them again (`sweep ledger --check --repair`)"

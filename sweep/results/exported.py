@@ -19,7 +19,7 @@ def require_export(folder: Path) -> None:
     """
     home = _home_of(folder.resolve())
     is_export = (home / "about.json").is_file()
-    if manifest.is_there(home) or (not is_export and _has_ended(home)):
+    if manifest.exists(home) or (not is_export and _has_ended(home)):
         manifest.require_whole(home)
     if added := manifest.unlisted(home, _MODEL):
         raise InvalidData(
@@ -29,13 +29,13 @@ def require_export(folder: Path) -> None:
         return
     if not (home / JSON).is_file():
         raise InvalidInput(f"expected the privacy card {JSON} in the export {home}, got none")
-    if not manifest.is_there(home):
+    if not manifest.exists(home):
         raise InvalidInput(f"expected {manifest.FILE} in the export {home}, got none")
 
 
 def _home_of(folder: Path) -> Path:
     """The folder with the manifest: `folder`, or the one around it where `folder` is its model."""
-    is_whole = (folder / _MODEL).is_dir() or manifest.is_there(folder)
+    is_whole = (folder / _MODEL).is_dir() or manifest.exists(folder)
     return folder.parent if folder.name == _MODEL and not is_whole else folder
 
 
@@ -43,7 +43,7 @@ def _has_ended(home: Path) -> bool:
     """Whether the folder is that of a trial that has a card (a copy, too) or a result."""
     sweep = SweepFolder(home.parent.parent)
     return (home / JSON).is_file() or (
-        sweep.is_there and sweep.state().trial(home.name).result is not None
+        sweep.exists and sweep.state().trial(home.name).result is not None
     )
 
 

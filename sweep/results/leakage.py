@@ -16,7 +16,7 @@ import numpy as np
 
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables import attacks, evidence
+from trainables import attacks, saved_predictions
 from trainables.attacks import Signals, _panel, one_run
 from trainables.config.sections import SPLITS_WITH_COINS, Sampling, SplitMode
 from trainables.dp.seeding import generator
@@ -28,7 +28,7 @@ _OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")
 
 
 @dataclass
-class Ended:
+class FinishedTrial:
     """A finished trial with its folder and its signals, and what is found of it: the panel."""
 
     record: TrialRecord
@@ -53,7 +53,7 @@ def write_panels(folder: SweepFolder) -> None:
     ended = []
     for record in folder.records():
         if record.status.is_finished:
-            each = Ended(record, folder.trial_folder(record.plan.id))
+            each = FinishedTrial(record, folder.trial_folder(record.plan.id))
             try:
                 if (each.place / SIGNALS).exists():
                     each.signals = attacks.read_signals(each.place / SIGNALS)
@@ -85,9 +85,9 @@ def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
 
 
-def _pools(ended: Sequence[Ended]) -> list[list[tuple[Ended, Signals]]]:
+def _pools(ended: Sequence[FinishedTrial]) -> list[list[tuple[FinishedTrial, Signals]]]:
     """Pools of two or more trials on the same records, with a coin for each record (or pair)."""
-    pools: dict[tuple[str, str, bytes], list[tuple[Ended, Signals]]] = {}
+    pools: dict[tuple[str, str, bytes], list[tuple[FinishedTrial, Signals]]] = {}
     for each in ended:
         own = each.signals
         if own is not None and own.mode in SPLITS_WITH_COINS:
@@ -95,7 +95,7 @@ def _pools(ended: Sequence[Ended]) -> list[list[tuple[Ended, Signals]]]:
     return [pool for pool in pools.values() if len(pool) > 1]
 
 
-def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
+def _judge_pool(pool: Sequence[tuple[FinishedTrial, Signals]]) -> None:
     try:
         scores = _panel.sweep_scores([trial for _, trial in pool])
         figures = [
@@ -113,7 +113,7 @@ def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
             found = {n: v for n, v in found.items() if n not in _OF_THE_STRONGEST}
         each.metrics.update({**found, "mia_num_references": float(len(pool) - 1)})
         try:
-            evidence.write_scores(each.place, own)
+            saved_predictions.write_scores(each.place, own)
         except InvalidData as problem:  # of earlier scores, which are kept
             each.note(problem)
 
@@ -135,7 +135,7 @@ def _against_others(
     )
 
 
-def correct_bounds(ended: Sequence[Ended]) -> None:
+def correct_bounds(ended: Sequence[FinishedTrial]) -> None:
     """Make the certified bounds of all pools, and of trials without one, hold together."""
     bounded = [each for each in ended if each.known.get("epsilon_lower_bound") is not None]
     for each in bounded:
@@ -145,7 +145,7 @@ def correct_bounds(ended: Sequence[Ended]) -> None:
 
 
 def against_baseline(
-    trial: Ended, found: Sequence[select.Group], ended: Mapping[str, Ended]
+    trial: FinishedTrial, found: Sequence[select.Group], ended: Mapping[str, FinishedTrial]
 ) -> dict[str, float]:
     """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records, of the
     baseline with the same seed, or of its first trial. `found` are the baselines of the `ended`.
@@ -158,7 +158,7 @@ def against_baseline(
         return {}
     same_seed = (r for r in group.records if r.plan.seed == record.plan.seed)
     base = ended[next(same_seed, group.records[0]).plan.id]
-    result = evidence.mean_ser_change([trial.place], [base.place]) or {}
+    result = saved_predictions.mean_ser_change([trial.place], [base.place]) or {}
     if trial.signals is not None and base.signals is not None:
         sides = ((trial.signals, trial.place), (base.signals, base.place))
         result |= _leakage_change(*sides, baseline=base.known)
@@ -172,9 +172,9 @@ def _leakage_change(
     rows = [own.is_evaluated for own, _ in (trial, base)]
     if not np.array_equal(trial[0].records[rows[0]], base[0].records[rows[1]]):
         return {}
-    if not all((place / evidence.SCORES).exists() for _, place in (trial, base)):
+    if not all((place / saved_predictions.SCORES).exists() for _, place in (trial, base)):
         return {}
-    scores = [evidence.read_scores(place) for _, place in (trial, base)]
+    scores = [saved_predictions.read_scores(place) for _, place in (trial, base)]
     both = scores[0].keys() & scores[1].keys()
     known = {f"{attacks.auc_of(name)}{end}" for name in both for end in ("", "_low", "_high")}
     best = attacks.strongest({name: value for name, value in baseline.items() if name in known})

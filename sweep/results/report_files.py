@@ -14,10 +14,10 @@ from search_spaces.expansion import rank
 from search_spaces.paths import label, short
 from sweep.results import select
 from sweep.results.exported import damages
-from sweep.results.gap import Gap, gap
 from sweep.results.importance import Importance, advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
+from sweep.results.utility_gap import Gap, gap
 from sweep.store.plans import noise_at
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord

@@ -27,7 +27,7 @@ _OF_TARGET = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class MeanStd:
     """Mean, sample standard deviation (None for one value) and number of finite values."""
 
     mean: float
@@ -47,7 +47,7 @@ class Group:
         """Whether the space declared it a baseline."""
         return any(record.plan.baseline for record in self.records)
 
-    def spread(self, metric: str) -> Spread | None:
+    def spread(self, metric: str) -> MeanStd | None:
         """The metric over the seeds; None where no trial has it. An infinite one stays infinite."""
         return _spread([v for r in self.records if (v := value(r, metric)) is not None])
 
@@ -65,14 +65,14 @@ class Group:
         return ordered[(len(known) - 1) // 2][1]
 
 
-def _spread(values: Sequence[float]) -> Spread | None:
+def _spread(values: Sequence[float]) -> MeanStd | None:
     if not values:
         return None
     if not all(math.isfinite(v) for v in values):
-        return Spread(mean=math.inf, std=None, count=len(values))
+        return MeanStd(mean=math.inf, std=None, count=len(values))
     # `statistics.stdev` adds fractions: ten times as long for a result of the same digits.
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Spread(mean=statistics.fmean(values), std=std, count=len(values))
+    return MeanStd(mean=statistics.fmean(values), std=std, count=len(values))
 
 
 def compared(record: TrialRecord, metric: str) -> float | None:

@@ -11,7 +11,7 @@ from sweep.results.privacy_cards import write_card
 from sweep.spending.paid import has_drawn
 from sweep.store import manifest
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.state import Epoch, EpochRow, Turn
+from sweep.store.state import Epoch, EpochRow, StatusChanged
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
@@ -72,10 +72,10 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
 def _release_failure(folder: SweepFolder, vault: Vault, record: TrialRecord) -> None:
     """Record the epochs of a draw that has failed, and why."""
     trial, reason = record.plan.id, record.reason or ""
-    folder.add(Turn(entry="begun", trial=trial))
+    folder.add(StatusChanged(entry="begun", trial=trial))
     for row in vault.draws.epochs(trial):
         folder.add(Epoch(trial=trial, row=row))
-    folder.add(Turn(entry="failed", trial=trial, reason=reason, time=time.time()))
+    folder.add(StatusChanged(entry="failed", trial=trial, reason=reason, time=time.time()))
 
 
 def sentence_of(folder: SweepFolder) -> str | None:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from sweep import interrupts, phases
+from sweep import interrupts, status
 from sweep.results.privacy_cards import write_card
 from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_session
@@ -34,7 +34,7 @@ from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import PricedTrial
 from sweep.store import manifest
 from sweep.store.plans import PlannedTrial
-from sweep.store.state import TrialStatus, Turn
+from sweep.store.state import StatusChanged, TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.delivery import Delivery
 from trainables import formats
@@ -74,11 +74,11 @@ def run_trials(
         if settings.executor == "local":
             _run_here(jobs, events, settings, source)
             return
-        phases.enter(phases.STARTING_RAY)
+        status.enter(status.STARTING_RAY)
         with ray_session.session(settings):
             from sweep.runtime.tune import questions  # Ray reads its environment when imported
 
-            phases.enter(phases.TRAINING)
+            status.enter(status.TRAINING)
             with closing(questions(jobs, settings, source, past)) as asked:
                 for event, reply in asked:
                     reply(events(event))
@@ -91,7 +91,7 @@ def run_trials(
 @dataclass
 class Driver:
     """Called with each event, it returns whether the trial may continue. `watch` is called with
-    each trial's progress, `rehearse` before the first charge of a trial; it raises InvalidInput
+    each trial's progress, `dry_run` before the first charge of a trial; it raises InvalidInput
     where the trial would fail. `notice` gets a line for a trial whose workers have died.
     `is_resumed` chooses what `run` runs. Not for several threads.
     """
@@ -100,7 +100,7 @@ class Driver:
     folder: SweepFolder
     delivery: Delivery | None = None
     watch: Watch = lambda trial_id, progress: None
-    rehearse: Callable[[TrialConfig], None] = lambda config: None
+    dry_run: Callable[[TrialConfig], None] = lambda config: None
     notice: Callable[[str], object] = lambda line: None
     is_resumed: Callable[[TrialRecord], bool] = lambda record: record.status.is_resumed
 
@@ -110,7 +110,7 @@ class Driver:
 
     def run(self, settings: RunSettings, source: ChosenJobs | None = None) -> None:
         """Run unfinished trials, and those that `source` chooses. Raises: as `run_trials`."""
-        phases.enter(phases.TRAINING)
+        status.enter(status.TRAINING)
         records = self.folder.records(running=False)
         jobs = [job_of(record.plan, self.folder) for record in records if self.is_resumed(record)]
         if source is not None and not jobs:
@@ -169,14 +169,14 @@ class Driver:
             except InvalidInput as damage:
                 raise InvalidInput(f"{MachineFailed.__name__}: {damage}") from None
             if done == 0:
-                self.rehearse(trial.config)
+                self.dry_run(trial.config)
         except InvalidInput as damage:  # before anything is charged; the other trials go on
             self._fail(trial.id, str(damage))
             return Verdict(str(damage))
         stop = self._stop_after(trial.id, done)
         reason = self.gate.begin(trial.id, attempt=attempt, epochs_done=done, stop=stop)
         if reason is not None:
-            self.folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
+            self.folder.add(StatusChanged(entry="denied", trial=trial.id, reason=reason))
             return Verdict(reason)
         if done == 0:
             anew = EpochReport(epochs_done=0, seconds=0.0, metrics={})
@@ -194,8 +194,8 @@ class Driver:
         place = self.folder.trial_folder(priced.trial.id)
         is_new, done = not place.exists(), self.folder.state().trial(priced.trial.id).epochs_done
         self.folder.start_trial(priced.trial)
-        if not checkpoint.is_there(place):
-            if is_new or not (done or manifest.is_there(place)):
+        if not checkpoint.exists(place):
+            if is_new or not (done or manifest.exists(place)):
                 return 0
             raise InvalidData(
                 f"expected a checkpoint of {formats.count(done, 'epoch')} in {place}, got none:"
@@ -266,7 +266,7 @@ class Driver:
         )
 
     def _fail(self, trial: str, reason: str) -> None:
-        self.folder.add(Turn(entry="failed", trial=trial, reason=reason, time=time.time()))
+        self.folder.add(StatusChanged(entry="failed", trial=trial, reason=reason, time=time.time()))
 
 
 def _of_a_death(event: TrialEvent, trial: PlannedTrial, epochs_done: int) -> str:

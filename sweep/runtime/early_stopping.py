@@ -15,7 +15,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule, TrialScheduler
 
 from sweep.runtime.events import PastEpoch, RunSettings
-from sweep.runtime.lease import TIME_ATTR, name_of
+from sweep.runtime.tune_trial import TIME_ATTR, name_of
 
 _REDUCTION_FACTOR = 3  # one trial in three survives a rung
 

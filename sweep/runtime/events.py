@@ -107,7 +107,7 @@ class Verdict:
 GO_ON = Verdict()
 Events = Callable[[TrialEvent], Verdict]
 # Events that wait, each with the call that takes its verdict.
-Questions = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, None]
+EventStream = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, None]
 
 
 class RunSettings(Resources):

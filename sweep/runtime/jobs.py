@@ -13,7 +13,7 @@ from sweep.search.source import group_at, infeasible, num_chosen, observations_o
 from sweep.search.suggest import Observation, suggest
 from sweep.spending.gate import SpendGate
 from sweep.store.plans import PlannedTrial
-from sweep.store.state import Chosen
+from sweep.store.state import TrialsSuggested
 from sweep.store.sweeps import SweepFolder
 
 
@@ -101,7 +101,7 @@ class ChosenJobs:
                 if full > _FULL:
                     continue  # the plan shows enough of them
                 trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
-            self._sweep.add(Chosen(trials=tuple(trials)))
+            self._sweep.add(TrialsSuggested(trials=tuple(trials)))
             if trials[0].runs:
                 return trials
             observations.append(infeasible(trials[0], suggestion.values, self._space))

@@ -187,7 +187,7 @@ class Pool:
         trial.stop = trial.stop or verdict.reason
         return Verdict(trial.stop)
 
-    async def pulse(self) -> None:
+    async def check_liveness(self) -> None:
         """Never return: who waits notices this actor's death at once."""
         await asyncio.Event().wait()
 

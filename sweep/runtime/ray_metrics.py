@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
-from sweep.guard import Guard
+from sweep.best_effort import BestEffort
 from sweep.results.tables.progress import Progress
 from sweep.runtime.driver import Watch
 from sweep.store.plans import PlannedTrial, noise_at
@@ -24,7 +24,7 @@ _WORDS = str.maketrans({"ε": "epsilon", "≤": "<="})  # of trials' names
 
 def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
     """`watch` extended by recording the trial's figures as metrics, where Ray runs."""
-    guard = Guard("Ray's metrics")
+    guard = BestEffort("Ray's metrics")
     gauges: dict[str, Gauge] = {}
     statuses: dict[str, str] = {}
 

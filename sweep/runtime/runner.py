@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sweep import interrupts, phases
+from sweep import interrupts, status
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
@@ -78,7 +78,7 @@ def start(
     begun = time.monotonic()
     for trial in plan.to_run:
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
-            rehearse(trial.config, account, function)
+            dry_run(trial.config, account, function)
     ledger = Ledger(settings.home / FILE)
     require_whole_ledger(settings.home, ledger, budget_total=budget_total)
     if budget_total is not None and selected is None:  # else it is charged before anything starts
@@ -156,7 +156,7 @@ def _execute(
                 else:
                     _run_trials(folder, account, executed, watch, delivery)
             finally:
-                phases.enter(phases.DELIVERING)
+                status.enter(status.DELIVERING)
                 missing = delivery.close()
                 interrupts.now.is_requested = lambda: False
     except Interrupted:
@@ -185,12 +185,12 @@ def _run_trials(
         folder,
         delivery=delivery,
         watch=watch,
-        rehearse=lambda config: rehearse(config, account, executed.function),
+        dry_run=lambda config: dry_run(config, account, executed.function),
         notice=_say,
     )
     is_adaptive = folder.space().search.is_adaptive
     driver.run(executed, ChosenJobs(folder, account, gate) if is_adaptive else None)
-    phases.enter(phases.COMPARING)
+    status.enter(status.COMPARING)
     leakage.write_panels(folder)
 
 
@@ -273,15 +273,15 @@ def _require_answer(address: str) -> None:
         ) from None
 
 
-def rehearse(config: TrialConfig, account: Accounting, function: str = TRIAL_FUNCTION) -> None:
-    """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it, as
+def dry_run(config: TrialConfig, account: Accounting, function: str = TRIAL_FUNCTION) -> None:
+    """A dry run of the trial (see `trainables.dry_run`), before anything is charged for it, as
     for a private engine alone.
 
     Raises: InvalidInput where it fails.
     """
     if function != TRIAL_FUNCTION or catalogue.kind_of("engines", config.engine) != "private":
         return
-    from trainables.rehearsal import rehearse as dry_run  # which imports torch
+    from trainables.dry_run import dry_run as dry_run  # which imports torch
 
     data = account.data_of(config)
     dry_run(config, data.schema if isinstance(data, Corpus) else None)

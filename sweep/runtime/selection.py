@@ -7,7 +7,7 @@ import shutil
 import time
 from dataclasses import replace
 
-from sweep.guard import Guard
+from sweep.best_effort import BestEffort
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import plan_point
 from sweep.planning.prepare import Prepared
@@ -32,7 +32,7 @@ from sweep.spending.paid import (
     require_draws_paid,
     require_paid,
     require_vault,
-    unpaid,
+    uncharged_epochs,
 )
 from sweep.store import manifest
 from sweep.store.plans import Plan
@@ -187,7 +187,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
         folder.note(unsealed=time.time())
         release_all(folder, vault)
         shutil.rmtree(vault.path)
-    guard = Guard("MLflow")
+    guard = BestEffort("MLflow")
     if tracker is not None:
         with guard:
             tracker.delete(folder)  # runs with the figures from before
@@ -209,7 +209,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     if (
         not begun | {entry.trial for entry in entries} <= records.keys()
         or any(map(_is_resumed, records.values()))
-        or any(unpaid(name, records[name].epochs_done, entries) for name in mechanisms)
+        or any(uncharged_epochs(name, records[name].epochs_done, entries) for name in mechanisms)
     ):
         raise InvalidData(
             f"expected {vault.path} to have every trial, and {vault.ledger_file.name} every epoch"

@@ -27,17 +27,17 @@ from sweep.runtime import ray_session
 from sweep.runtime.early_stopping import scheduler
 from sweep.runtime.events import (
     MAX_FAILURES,
+    EventStream,
     Interrupted,
     PastEpoch,
-    Questions,
     RayFailed,
     RunSettings,
     TrialJob,
 )
-from sweep.runtime.gang import gang
 from sweep.runtime.jobs import ChosenJobs
-from sweep.runtime.lease import SLOT, TRIAL, lease, name_of
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
+from sweep.runtime.tune_trial import SLOT, TRIAL, lease, name_of
+from sweep.runtime.worker_group import worker_group
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
 from trainables.io.files import make_folder
@@ -52,7 +52,7 @@ def questions(
     settings: RunSettings,
     source: ChosenJobs | None,
     past: Sequence[PastEpoch],
-) -> Questions:
+) -> EventStream:
     """Run every job to its end, one at least, and the jobs that `source` chooses, in a thread of
     Tune, on the Ray of this process. The scheduler has seen the epochs of the `past`.
 
@@ -117,7 +117,7 @@ class _Exploration:
         self._gangs: list[threading.Thread] = []  # of the first slots
         self._tuner = ray_session.caller(self._explore)
 
-    def questions(self) -> Questions:
+    def questions(self) -> EventStream:
         """The questions of the workers, until Tune has ended and every trial that it began."""
         peak = 0  # bytes of the largest worker
         leaving = [self._tuner]
@@ -194,7 +194,9 @@ class _Exploration:
             while True:
                 before = self._progress
                 try:
-                    gang(self._name, slot=slot, settings=self._settings, folder=self._files).fit()
+                    worker_group(
+                        self._name, slot=slot, settings=self._settings, folder=self._files
+                    ).fit()
                     return
                 except ray.train.TrainingFailedError:
                     if self._progress == before:

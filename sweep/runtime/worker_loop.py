@@ -28,7 +28,7 @@ from trainables.system.memory import peak_memory
 if TYPE_CHECKING:
     import torch
 
-    from sweep.runtime.torch_team import TorchTeam
+    from sweep.runtime.torch_group import TorchTeam
 
 
 class LoneTeam:
@@ -88,7 +88,7 @@ def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: Ru
 
     try:
         run: Callable[..., TrialResult] = pkgutil.resolve_name(settings.function)
-        if job.epochs_done and not checkpoint.is_there(job.folder):
+        if job.epochs_done and not checkpoint.exists(job.folder):
             # A restart from epoch 0 would train epochs that were not charged.
             raise MachineFailed(
                 f"expected the checkpoint of epoch {job.epochs_done} to continue from, got"

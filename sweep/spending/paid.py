@@ -34,7 +34,7 @@ class Finding:
     epochs: tuple[int, ...] = ()
 
 
-def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
+def uncharged_epochs(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
     """The epochs of a trial, from 0, that no entry of its sweep covers."""
     missing = set(range(epochs_done))
     for each in entries:
@@ -68,7 +68,7 @@ def _of_trials(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
         is_finite = trial.epsilon is not None and math.isfinite(trial.epsilon)
         if is_finite and catalogue.kind_of("engines", trial.engine) == "prior":
             continue  # it read no record; its epsilon is 0, or that of an export that it reads
-        if missing := unpaid(trial.id, done[trial.id], by_trial[trial.id]):
+        if missing := uncharged_epochs(trial.id, done[trial.id], by_trial[trial.id]):
             numbers = tuple(epoch + 1 for epoch in missing)
             yield Finding(
                 problem=f"no entry for {formats.count(len(numbers), 'epoch')} of trial {trial.id}",

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from sweep import phases
+from sweep import status
 from sweep.settings import Settings
 from sweep.store.sweeps import require_storage
 from trainables import catalogue
@@ -18,7 +18,7 @@ TrainingData = Corpus | PairCorpus
 @lru_cache(maxsize=16)
 def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
     """The pairs of a config. Raises: InvalidData for a file that is missing or damaged."""
-    phases.enter(phases.LOADING)
+    status.enter(status.LOADING)
     return open_pairs(config, data_dir=settings.data_dir)
 
 
@@ -28,12 +28,12 @@ def open_data(config: DataConfig, settings: Settings) -> Corpus:
 
     Raises: InvalidData for a file that is missing or damaged; as `require_storage`.
     """
-    phases.enter(phases.LOADING)
+    status.enter(status.LOADING)
     require_storage(settings, check=make_folder)
     return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
 
 
-def is_at_hand(config: DataConfig, settings: Settings) -> bool:
+def is_available(config: DataConfig, settings: Settings) -> bool:
     """Whether a corpus' files exist; a generated corpus needs none."""
     place = data_path(config, data_dir=settings.data_dir)
     try:

@@ -45,7 +45,7 @@ def write(folder: Path) -> None:
     write_json(folder / FILE, {"files": files})
 
 
-def is_there(folder: Path) -> bool:
+def exists(folder: Path) -> bool:
     """Whether `folder` has a manifest."""
     return (folder / FILE).is_file()
 
@@ -56,7 +56,7 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
 
     Raises: InvalidData for a damaged manifest.
     """
-    if not is_there(folder):
+    if not exists(folder):
         return (f"{FILE} is missing",)
     found = []
     for name, mark in _read(folder).items():
@@ -78,7 +78,7 @@ def unlisted(folder: Path, part: str) -> tuple[str, ...]:
     them. Hidden ones are left out, and base weights, which users put there (`models._hub_lm`);
     none without a manifest.
     """
-    if not is_there(folder):
+    if not exists(folder):
         return ()
     listed = _read(folder)
     return tuple(

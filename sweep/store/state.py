@@ -62,7 +62,7 @@ class TrialStatus(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
     """The record of one trial. `metrics` are the final ones, else the last epoch's, and those of
-    the comparison with other trials. `violation` is as in `Panel`.
+    the comparison with other trials. `violation` is as in `LeakageReport`.
     """
 
     plan: PlannedTrial
@@ -101,7 +101,7 @@ class Result(TypedDict):
     time: float
 
 
-class Panel(TypedDict):
+class LeakageReport(TypedDict):
     """The comparison of a trial with others; `violation` has a certified bound on epsilon and the
     claim that it violates.
     """
@@ -112,7 +112,7 @@ class Panel(TypedDict):
     time: float
 
 
-NO_PANEL: Panel = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
+NO_LEAKAGE_REPORT: LeakageReport = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
 
 
 class _Entry(BaseModel):
@@ -130,21 +130,21 @@ class About(_Entry):
     versions: dict[str, str] = {}
 
 
-class Made(_Entry):
+class SweepCreated(_Entry):
     """The first entry."""
 
     entry: Literal["made"] = "made"
     about: About
 
 
-class Noted(_Entry):
+class MetadataAdded(_Entry):
     """Facts that are added to those of the sweep."""
 
     entry: Literal["noted"] = "noted"
     facts: dict[str, Any]
 
 
-class Planned(_Entry):
+class PlanSet(_Entry):
     """The plan and its space (`SearchSpace.document`), instead of earlier ones."""
 
     entry: Literal["planned"] = "planned"
@@ -152,7 +152,7 @@ class Planned(_Entry):
     space: dict[str, Any]
 
 
-class Chosen(_Entry):
+class TrialsSuggested(_Entry):
     """The trials of one choice of a search."""
 
     entry: Literal["chosen"] = "chosen"
@@ -165,7 +165,7 @@ class OfTrial(_Entry):
     trial: str
 
 
-class Turn(OfTrial):
+class StatusChanged(OfTrial):
     """The trial is about to be charged for its next epoch (begun), may not spend it (denied), or
     has failed.
     """
@@ -182,18 +182,18 @@ class Epoch(OfTrial):
     row: EpochRow
 
 
-class Ended(OfTrial):
+class TrialFinished(OfTrial):
     """The trial has its result."""
 
     entry: Literal["ended"] = "ended"
     result: Result
 
 
-class Compared(OfTrial):
+class LeakageMeasured(OfTrial):
     """The trial was compared with others."""
 
     entry: Literal["compared"] = "compared"
-    panel: Panel
+    panel: LeakageReport
 
 
 class Released(OfTrial):
@@ -204,7 +204,17 @@ class Released(OfTrial):
     result: Result
 
 
-SweepEntry = Made | Noted | Planned | Chosen | Turn | Epoch | Ended | Compared | Released
+SweepEntry = (
+    SweepCreated
+    | MetadataAdded
+    | PlanSet
+    | TrialsSuggested
+    | StatusChanged
+    | Epoch
+    | TrialFinished
+    | LeakageMeasured
+    | Released
+)
 SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
     Annotated[SweepEntry, Field(discriminator="entry")]
 )
@@ -223,7 +233,7 @@ class TrialState:
     result: Result | None = None
     failed: str | None = None
     denied: str | None = None
-    panel: Panel | None = None
+    panel: LeakageReport | None = None
 
     @property
     def epochs_done(self) -> int:
@@ -246,20 +256,20 @@ class TrialState:
         """Whether an epoch was ever permitted."""
         return bool(self.rows) if self.denied is not None else self.has_started
 
-    def add(self, entry: Turn | Epoch | Ended | Compared) -> None:
+    def add(self, entry: StatusChanged | Epoch | TrialFinished | LeakageMeasured) -> None:
         """Add the next entry about the trial."""
         match entry:
-            case Turn(entry="begun"):
+            case StatusChanged(entry="begun"):
                 self.has_started, self.failed, self.denied = True, None, None
-            case Turn(entry="denied", reason=reason):
+            case StatusChanged(entry="denied", reason=reason):
                 self.denied = reason
-            case Turn(entry="failed", reason=reason):
+            case StatusChanged(entry="failed", reason=reason):
                 self.failed = reason
             case Epoch(row=row):
                 self.add_epoch(row)
-            case Ended(result=result):
+            case TrialFinished(result=result):
                 self.result = result
-            case Compared(panel=panel):
+            case LeakageMeasured(panel=panel):
                 self.panel = panel
 
     def add_epoch(self, row: EpochRow) -> None:
@@ -298,7 +308,7 @@ class TrialState:
                 seconds=self.seconds,
                 reason=self.failed if status is TrialStatus.FAILED else plan.reason or self.denied,
             )
-        result, panel = self.result, self.panel or NO_PANEL
+        result, panel = self.result, self.panel or NO_LEAKAGE_REPORT
         return TrialRecord(
             plan=plan,
             status=status,
@@ -329,14 +339,14 @@ class SweepState:
     def add(self, entry: SweepEntry) -> None:
         """Add the next entry."""
         match entry:
-            case Made(about=about):
+            case SweepCreated(about=about):
                 self.about = about.model_dump()
-            case Noted(facts=facts):
+            case MetadataAdded(facts=facts):
                 self.about |= facts
-            case Planned(plan=plan, space=space):
+            case PlanSet(plan=plan, space=space):
                 self._plan, self.space = plan, space
                 self.planned = {trial.id: trial for trial in plan.trials}
-            case Chosen(trials=trials):
+            case TrialsSuggested(trials=trials):
                 for trial in trials:
                     self.planned.setdefault(trial.id, trial)
             case Released(trial=name, epochs=rows, result=result):

@@ -77,10 +77,12 @@ class SweepFolder:
         Raises: InvalidData for a missing or damaged log.
         """
         with self._threads:
-            if not self.is_there:
+            if not self.exists:
                 raise InvalidData(f"cannot read {self.log_file}: it does not exist: {_ADVICE}")
             for entry in self._log.read_new():
-                if isinstance(entry, log.Made):  # read anew where the log was restored from a copy
+                if isinstance(
+                    entry, log.SweepCreated
+                ):  # read anew where the log was restored from a copy
                     self._state = log.SweepState()
                 self._state.add(entry)
             return self._state
@@ -96,18 +98,18 @@ class SweepFolder:
     def begin(self, about: Mapping[str, Any], space: SearchSpace, plan: Plan) -> None:
         """Write the files of a new sweep."""
         with self._log.alone():
-            self._log.append(log.Made(about=log.About.model_validate(about)))
+            self._log.append(log.SweepCreated(about=log.About.model_validate(about)))
         self.replace_plan(space, plan)
 
     def made(self) -> log.About:
         """The facts that the sweep was created with, read alone."""
         entry = self._log.first()
-        if not isinstance(entry, log.Made):
+        if not isinstance(entry, log.SweepCreated):
             raise InvalidData(f"expected how the sweep was made in line 1 of {self._log.path}")
         return entry.about
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the sweep's folder exists."""
         return self._log.path.exists()
 
@@ -146,7 +148,7 @@ class SweepFolder:
         """Replace space and plan; trials are kept. Raises: InvalidInput where the sweep runs."""
         with self._lock():
             document = plain(space.document())
-            self.add(log.Planned(plan=plan, space=document))
+            self.add(log.PlanSet(plan=plan, space=document))
             write_text(self.path / "space.yaml", format_yaml(document))
 
     def about(self) -> dict[str, Any]:
@@ -155,7 +157,7 @@ class SweepFolder:
 
     def note(self, **facts: Any) -> None:
         """Add facts to those of the sweep."""
-        self.add(log.Noted(facts=facts))
+        self.add(log.MetadataAdded(facts=facts))
 
     @property
     def is_unsealed(self) -> bool:
@@ -181,7 +183,7 @@ class SweepFolder:
         place = folder / "config.yaml"
         if not place.exists() or place.read_text(errors="replace") != config:
             write_text(place, config)
-        self.add(log.Turn(entry="begun", trial=trial.id))
+        self.add(log.StatusChanged(entry="begun", trial=trial.id))
         return folder
 
     def epochs(self, trial_id: str) -> list[log.EpochRow]:
@@ -203,7 +205,7 @@ class SweepFolder:
         """Record a trial's result, after the manifest of its files."""
         manifest.write(self.trial_folder(result.trial_id))
         fields = {**vars(result), "time": when, "reason": reason or None}
-        self.add(log.Ended.model_validate({"trial": result.trial_id, "result": fields}))
+        self.add(log.TrialFinished.model_validate({"trial": result.trial_id, "result": fields}))
 
     def release_trial(
         self, trial_id: str, *, epochs: Sequence[Mapping[str, Any]], result: Mapping[str, Any]
@@ -214,11 +216,11 @@ class SweepFolder:
 
     def write_panel(self, trial_id: str, panel: Mapping[str, Any]) -> bool:
         """Record the comparison with other trials; False where it says nothing new."""
-        before = self.state().trial(trial_id).panel or log.NO_PANEL
+        before = self.state().trial(trial_id).panel or log.NO_LEAKAGE_REPORT
         if plain(before) == plain({**panel, "time": before["time"]}):
             return False
         fields = {"trial": trial_id, "panel": {**panel, "time": time.time()}}
-        self.add(log.Compared.model_validate(fields))
+        self.add(log.LeakageMeasured.model_validate(fields))
         return True
 
     def record(self, trial: PlannedTrial, *, running: bool) -> TrialRecord:
@@ -407,7 +409,7 @@ class Vault:
     @property
     def is_sealed(self) -> bool:
         """Whether it has trials."""
-        return self.draws.is_there
+        return self.draws.exists
 
     def seal(self, space: SearchSpace, plan: Plan) -> None:
         """Write the trials atomically. No budget stops any of them, because the release is

@@ -18,7 +18,7 @@ from trainables.cards import card as cards
 from trainables.cards.card import Document
 from trainables.cards.page import percent
 from trainables.dp import accounting
-from trainables.dp.accounting.claim import meaning
+from trainables.dp.accounting.privacy_semantics import meaning
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import InvalidInput
 

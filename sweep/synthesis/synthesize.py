@@ -15,7 +15,7 @@ from sweep.synthesis.trained_text import Trained, models_of
 from trainables import catalogue
 from trainables.dp.seeding import stream_seed
 from trainables.errors import InvalidInput
-from trainables.generation._material import Drawn, Plan
+from trainables.generation._material import GeneratedTexts, Plan
 from trainables.generation.decoding import ModelDrawer
 from trainables.system.communication import Alone
 
@@ -78,7 +78,7 @@ def _passing(
             break
         plan = Plan(max(wanted, 8), stream_seed(seed, attempt), trained.about.frequencies)
         drawer = ModelDrawer(models, tokenizer, synthesis, plan.seed, Alone())
-        found: Drawn = method.draw(drawer, plan)
+        found: GeneratedTexts = method.draw(drawer, plan)
         for text in found.utterances:
             if len(kept) == number:
                 break

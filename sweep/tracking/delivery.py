@@ -7,8 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from sweep import interrupts, phases
-from sweep.guard import Guard
+from sweep import interrupts, status
+from sweep.best_effort import BestEffort
 from sweep.settings import Settings, hide_passwords, sqlite_uri
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
@@ -62,7 +62,9 @@ class Delivery:
         uri = settings.tracking_uri
         option = "" if uri in usual else f" --tracking-uri {hide_passwords(uri)}"
         later = f"the sweep goes on; `sweep resume {folder.name}{option}` delivers the rest"
-        self._guard = Guard("MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on")
+        self._guard = BestEffort(
+            "MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on"
+        )
         self._changed = threading.Condition()
         self._marked: set[str] = set()
         self._closing = self._given_up = False
@@ -130,4 +132,4 @@ class Delivery:
             raise SystemExit
         if self._closing and time.monotonic() - self._said > _SAYING:
             self._said = time.monotonic()
-            phases.enter(f"{phases.DELIVERING}: {number} of {total} trials")
+            status.enter(f"{status.DELIVERING}: {number} of {total} trials")

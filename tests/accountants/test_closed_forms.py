@@ -23,8 +23,8 @@ from trainables.dp.accounting import (
     release,
     renyi,
 )
-from trainables.dp.accounting.claim import PROFILE_EPSILONS
 from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.accounting.privacy_semantics import PROFILE_EPSILONS
 from trainables.dp.accounting.releases import Gaussian
 from trainables.errors import CannotAnalyze
 

@@ -11,7 +11,7 @@ from tests.refusals import refused
 from trainables.dp.accounting import pld as grid
 from trainables.dp.accounting import renyi
 from trainables.dp.accounting.accountants import paper_zcdp
-from trainables.dp.accounting.gaussian import gaussian_epsilon, known_coins
+from trainables.dp.accounting.gaussian import gaussian_epsilon, without_amplification
 from trainables.errors import CannotAnalyze
 
 
@@ -67,7 +67,7 @@ def test_granting_the_coins_spends_delta_once(sigma, delta):
     likely = minimize_scalar(bound, bounds=(-8, 4), method="bounded").fun
     least = gaussian_epsilon(math.sqrt(likely), delta / 2)
     parts = (sampled(sigma, steps=steps, rate=q),)
-    assert least * (1 - 1e-6) <= known_coins(parts, delta=delta) <= 1.02 * least
+    assert least * (1 - 1e-6) <= without_amplification(parts, delta=delta) <= 1.02 * least
     # With delta whole for either half the figure would be smaller than is proven.
     assert gaussian_epsilon(math.sqrt(likely), delta) < least * (1 - 1e-4)
 

@@ -17,7 +17,7 @@ from trainables.cards.card import make
 from trainables.cards.page import to_markdown
 from trainables.dp.accounting import account, calibration, certify, library, noise_for, pld, release
 from trainables.dp.accounting.certification import points_for, profile
-from trainables.dp.accounting.gaussian import gaussian_epsilon, known_coins
+from trainables.dp.accounting.gaussian import gaussian_epsilon, without_amplification
 from trainables.dp.accounting.releases import Allocated, BestOf, Gaussian, Number
 
 _NOISE = 1e-10  # relative and absolute: what sums of a million floats differ by
@@ -69,7 +69,7 @@ def test_the_fast_forms_are_at_or_above_the_library(steps):
     for points, delta in itertools.product((pld.COARSE, pld.QUICK), (1e-7, 1e-5, 5e-4)):
         grid = pld.interval(steps, delta=delta, points=points)
         for replace_one in (False, True):
-            if pld.why_not(steps, delta=delta, replace_one=replace_one):
+            if pld.unsupported_reason(steps, delta=delta, replace_one=replace_one):
                 continue
             own = pld.epsilon_of(steps, delta=delta, points=points, replace_one=replace_one)
             distribution = theirs(steps, grid, replace_one=replace_one)
@@ -88,7 +88,7 @@ def test_one_gaussian_is_at_or_above_the_library(delta):
         assert known <= gaussian_epsilon(mu, delta) <= known * (1 + _NOISE) + 1e-11
     steps = tuple(Gaussian(sigma=sigma, count=count) for sigma, count in ((1, 3), (2, 8), (9, 99)))
     mu = math.sqrt(3 + 8 / 4 + 99 / 81)
-    assert known_coins(steps, delta=delta) >= get_epsilon_gaussian(1 / mu, delta)
+    assert without_amplification(steps, delta=delta) >= get_epsilon_gaussian(1 / mu, delta)
 
 
 @pytest.mark.parametrize(("mu", "delta"), [(1, 0.3), (3e-3, 1e-3), (2e-5, 1e-5), (0.7, 0.27)])

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from tests.accountants.outside import events_of
 from trainables.dp.accounting import account, release
-from trainables.dp.accounting.claim import meaning
+from trainables.dp.accounting.privacy_semantics import meaning
 
 CENTRAL = {"noise_calibration": "central", "microbatch_size": 1}
 

@@ -20,7 +20,12 @@ from trainables.dp.accounting.certification import (
     profile,
 )
 from trainables.dp.accounting.composition import _costs
-from trainables.dp.accounting.gaussian import gaussian_epsilon, known_coins, mu_of, one_gaussian
+from trainables.dp.accounting.gaussian import (
+    gaussian_epsilon,
+    merge_gaussians,
+    mu_of,
+    without_amplification,
+)
 from trainables.dp.accounting.releases import (
     Allocated,
     BestOf,
@@ -51,9 +56,11 @@ SMALL = ((0.1, 1_200, 0.025), (0.2, 300, 0.1), (1.0, 3, 1))
     ],
 )
 def test_known_coins(what, delta, epsilon):
-    assert known_coins(steps(*what), delta=delta) == pytest.approx(epsilon, rel=1e-10)
+    assert without_amplification(steps(*what), delta=delta) == pytest.approx(epsilon, rel=1e-10)
     least = 5e-324  # it has no half
-    assert known_coins(steps(*what), delta=least) == gaussian_epsilon(mu_of(steps(*what)), least)
+    assert without_amplification(steps(*what), delta=least) == gaussian_epsilon(
+        mu_of(steps(*what)), least
+    )
 
 
 def test_one_gaussian_mechanism():
@@ -66,10 +73,10 @@ def test_one_gaussian_mechanism():
         assert gaussian_epsilon(mu, 1e-5) == pytest.approx(mu**2 / 2 + 4.264890793922825 * mu)
     mixed = (Gaussian(sigma=2.0, count=3), *steps((1.0, 5, 0.1)), Gaussian(sigma=0.5))
     assert mu_of(mixed) == pytest.approx(math.sqrt(0.75 + 5 + 4), rel=1e-14)
-    (whole, other) = one_gaussian(mixed)
+    (whole, other) = merge_gaussians(mixed)
     assert (whole.sigma, whole.count, other) == (pytest.approx(4.75**-0.5), 1, mixed[1])
-    assert one_gaussian(mixed[:2])[0].sigma == pytest.approx(2 / math.sqrt(3))
-    assert one_gaussian(mixed[1:]) == mixed[1:]
+    assert merge_gaussians(mixed[:2])[0].sigma == pytest.approx(2 / math.sqrt(3))
+    assert merge_gaussians(mixed[1:]) == mixed[1:]
 
 
 def test_the_step_of_a_grid_is_a_round_number_below():
@@ -127,7 +134,7 @@ def test_which_steps_have_no_distribution():
         (Allocated(sigma=1, steps=9),),
     )
     half = [replace(step, sigma=step.sigma / 2) for step in rare + once]
-    assert pld.twice(whole + rare + once) == (*whole, *half)
+    assert pld.for_replace_one(whole + rare + once) == (*whole, *half)
     shuffled, chosen, small = "got shuffle", "got random_allocation", "noise so small"
     for what, replace_one, why in (
         *((whole, True, shuffled), (whole, False, ""), (whole + rare, True, ""), (rare, True, "")),
@@ -136,7 +143,7 @@ def test_which_steps_have_no_distribution():
         (steps((0.008, 1, 0.9)), True, small),
         (steps((0.004, 1, 1)), False, small),
     ):
-        found = pld.why_not(what, delta=1e-5, replace_one=replace_one)
+        found = pld.unsupported_reason(what, delta=1e-5, replace_one=replace_one)
         assert why in found
         assert bool(why) == bool(found)
 

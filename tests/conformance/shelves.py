@@ -23,7 +23,7 @@ def drop_in(tmp_path, monkeypatch):
     added = []
 
     def add(shelf, name, text, kind=None):
-        package = catalogue.shelf_of(shelf)
+        package = catalogue.package_of(shelf)
         folder = tmp_path / "shelves" / shelf
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.py").write_text(text)

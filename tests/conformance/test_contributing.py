@@ -114,7 +114,7 @@ def test_an_entry_that_lacks_something_is_found(drop_in):
 
 def test_a_command_has_the_name_of_its_file():
     (row,) = (row for row in rows() if row.shelf == "sweep.commands")
-    folder = catalogue.shelf_of(row.shelf)
+    folder = catalogue.package_of(row.shelf)
     for name in (each.name for each in pkgutil.iter_modules(folder.__path__)):
         if name.startswith("_"):
             continue

@@ -122,7 +122,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainables.dp.engines._look import Look
+from trainables.dp.engines._chart_style import Look
 from trainables.errors import InvalidInput
 from trainables.config.sections import HANDED_IN, PrivacyConfig, Sampling
 

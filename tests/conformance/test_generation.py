@@ -8,10 +8,10 @@ from trainables.config.fields import written_fields
 from trainables.config.mechanism import build
 from trainables.config.sections import TextConfig
 from trainables.config.trial import entry_fields, parse
-from trainables.generation._material import PARSES, UTTERANCES, Material, Plan
+from trainables.generation._material import PARSES, UTTERANCES, Plan, TrainingTexts
 
 _NAMES = catalogue.names("generation")
-_MATERIAL = Material(("call ann", "wake me"), ("(call ann)", "(alarm)"), ("phone", "clock"))
+_MATERIAL = TrainingTexts(("call ann", "wake me"), ("(call ann)", "(alarm)"), ("phone", "clock"))
 _TEXT = {
     "task": "synthesis",
     "engine": "dp_sgd",

@@ -63,7 +63,7 @@ ENGINE = '''"""Nothing to step."""
 
 from typing import Annotated, Literal
 
-from trainables.dp.engines._look import Look
+from trainables.dp.engines._chart_style import Look
 from trainables.config.sections import HANDED_IN, PrivacyConfig
 
 TASKS = ("counting",)

@@ -15,10 +15,10 @@ from trainables import catalogue
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
 from trainables.dp import engines
-from trainables.dp.engines._toy import ChosenGradients, ChosenRecords
+from trainables.dp.engines._audit_model import ChosenGradients, ChosenRecords
 from trainables.dp.noise import public_key
 from trainables.system.communication import Alone
-from trainables.tasks._frame import engine_setup
+from trainables.tasks._trial_result import engine_setup
 
 OPTIMIZER = '''"""Steps of one length: w = w - lr sign(g)."""
 

@@ -17,7 +17,8 @@ from tests.sweep.sweeps import settings_in
 from trainables import catalogue
 from trainables.config.trial import data_config, parse
 from trainables.data.corpus import open_corpus
-from trainables.data.learnt import (
+from trainables.data.pairs import Pair, PairCorpus
+from trainables.data.training_overlap import (
     THRESHOLDS,
     hashes_of,
     key_of,
@@ -25,7 +26,6 @@ from trainables.data.learnt import (
     shares_records,
     write_hashes,
 )
-from trainables.data.pairs import Pair, PairCorpus
 from trainables.errors import InvalidData
 from trainables.models.encoders.about import LEARNT, about_of, require_unlearnt
 from trainables.models.encoders.named_files import files_digest

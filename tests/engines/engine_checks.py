@@ -18,7 +18,7 @@ from trainables import catalogue
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
 from trainables.dp.engines import Setup
-from trainables.dp.engines._toy import (
+from trainables.dp.engines._audit_model import (
     ChosenBatch,
     ChosenByRecord,
     ChosenGradients,

@@ -43,7 +43,7 @@ from trainables.errors import TrialFailed
 from trainables.figures import is_public
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
-from trainables.tasks._frame import clipping_check
+from trainables.tasks._trial_result import clipping_check
 
 __all__ = ["own", "place"]
 C = 0.5
@@ -485,7 +485,7 @@ def test_a_trial_ends_before_its_epoch_is_reported_or_saved(
         run(place, tmp_path / "trial", config("dp_sgd"))
     assert len(epochs) == broken_epoch
     saved = checkpoint.load(tmp_path / "trial") if broken_epoch > 1 else None
-    assert checkpoint.is_there(tmp_path / "trial") == (broken_epoch > 1)
+    assert checkpoint.exists(tmp_path / "trial") == (broken_epoch > 1)
     assert saved is None or len(saved.state["history"]) == 1
     assert not (tmp_path / "trial" / "model").exists()
 

@@ -18,8 +18,8 @@ from tests.whole_trial.naive import sum_of_clipped
 from trainables import catalogue
 from trainables.dp import per_record
 from trainables.dp.engines import Setup, audit_step
-from trainables.dp.engines._passes import passes
-from trainables.dp.engines._toy import ChosenRecords
+from trainables.dp.engines._audit_model import ChosenRecords
+from trainables.dp.engines._physical_batches import passes
 from trainables.dp.noise import SecretKey, public_key
 from trainables.errors import TrialFailed
 from trainables.system.communication import Alone

@@ -50,7 +50,7 @@ class Reads(TorchDispatchMode):
         for tensor in first:
             self._there[tensor] = True
 
-    def is_there(self, arguments):
+    def exists(self, arguments):
         return any(isinstance(x, Tensor) and x in self._there for x in tree_leaves(arguments))
 
     def note(self):
@@ -64,7 +64,7 @@ class Reads(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = function.overloadpacket.__name__
-        there = self.is_there((args, kwargs))
+        there = self.exists((args, kwargs))
         by_mask = name in ("index", "index_put", "index_put_") and any(
             isinstance(x, Tensor) and x.dtype == torch.bool for x in tree_leaves(args[1])
         )
@@ -86,7 +86,7 @@ class Methods(TorchFunctionMode):
         self._reads = reads
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if getattr(function, "__name__", "") in METHODS and self._reads.is_there(args[0]):
+        if getattr(function, "__name__", "") in METHODS and self._reads.exists(args[0]):
             self._reads.note()
         return function(*args, **(kwargs or {}))
 

@@ -12,8 +12,8 @@ import torch
 from engine_checks import change, gradients, mechanism
 
 from trainables.dp import gradient_hook, sampling
-from trainables.dp.engines import _passes, _private, audit_step
-from trainables.dp.engines._passes import Pass
+from trainables.dp.engines import _physical_batches, _private, audit_step
+from trainables.dp.engines._physical_batches import PhysicalBatch
 from trainables.dp.layers import bookkeeping
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey
@@ -86,14 +86,14 @@ def _clip_the_sum(patch):
 
     def passes(draw, *, limit, units_apart):
         for i in range(len(draw.records)):
-            yield Pass(i, i + 1, 0, 1, whole=False, ends=i + 1 == len(draw.records))
+            yield PhysicalBatch(i, i + 1, 0, 1, whole=False, ends=i + 1 == len(draw.records))
 
     patch.setattr(_private, "passes", passes)
 
 
 def _clip_each_piece(patch):
     """Clip every physical batch of a micro-batch by itself."""
-    right = _passes.passes
+    right = _physical_batches.passes
     patch.setattr(
         _private, "passes", lambda *a, **k: (replace(p, ends=True) for p in right(*a, **k))
     )
@@ -101,7 +101,9 @@ def _clip_each_piece(patch):
 
 def _unit_of_sums(patch):
     patch.setattr(
-        sampling.Draw, "weights", property(lambda self: np.ones(len(self.records), np.float32))
+        sampling.SampledBatch,
+        "weights",
+        property(lambda self: np.ones(len(self.records), np.float32)),
     )
 
 

@@ -11,7 +11,7 @@ from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.lstm import BiLstm
 from trainables.dp.layers.packing import time_major
 from trainables.dp.layers.precision import passes_in
-from trainables.dp.layers.tape import Tape, recording
+from trainables.dp.layers.recorder import Recorder, recording
 
 NUM_RECORDS = 5
 CPU = torch.device("cpu")
@@ -89,7 +89,7 @@ def test_only_products_are_rounded():
     with passes_in("bf16", CPU):
         plain = layer(x, layout.rows)
         assert plain.dtype == torch.bfloat16
-        with recording(Tape()):
+        with recording(Recorder()):
             torch.testing.assert_close(layer(x, layout.rows), plain, rtol=0, atol=0)
         assert BiLstm(4, 3)(x, layout).dtype == torch.float32
     assert Linear(4, 3)(x, layout.rows).dtype == torch.float32

@@ -13,8 +13,8 @@ from trainables import catalogue
 from trainables.dp.accounting.gaussian import gaussian_epsilon
 from trainables.dp.audit.audit import Multiplier, StepAudit
 from trainables.dp.engines import _audit, _private
+from trainables.dp.engines._audit_model import ChosenByRecord, ChosenGradients
 from trainables.dp.engines._engine import StepStats, sum_of_losses
-from trainables.dp.engines._toy import ChosenByRecord, ChosenGradients
 
 mechanism = partial(engine_checks.mechanism, batch=8, workers=2, records=64)
 _GROUPS = (slice(0, 64), slice(64, 192), slice(192, 448))

@@ -24,7 +24,7 @@ from trainables.dp.layers.bookkeeping import clipped_sum, gradient, unsupported_
 from trainables.dp.layers.embedding import Embedding
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import Rows, one_row_each
-from trainables.dp.layers.tape import Tape
+from trainables.dp.layers.recorder import Recorder
 
 NUM_RECORDS = 9
 UNITS = {
@@ -171,7 +171,7 @@ def test_nothing_of_a_step_outlives_it(name):
     alive = weakref.WeakSet()
 
     def watched(*arguments):
-        tape = Tape(*arguments)
+        tape = Recorder(*arguments)
         alive.add(tape)
         return tape
 

@@ -12,7 +12,7 @@ from trainables.dp.layers.crf import viterbi
 from trainables.dp.layers.crf.layer import LinearChainCrf
 from trainables.dp.layers.crf.statistics import Scores, forward_backward
 from trainables.dp.layers.packing import time_major
-from trainables.dp.layers.tape import Tape, plain, recording
+from trainables.dp.layers.recorder import Recorder, plain, recording
 from trainables.dp.layers.units import Units
 
 
@@ -37,7 +37,7 @@ def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(monkeypatch):
     """Of which two are held at once: five of equal length behind a longer one."""
     layout, emissions, tags = packed_batch(6, [5, *[4] * 5])
     crf = random_crf(6)
-    tape = Tape()
+    tape = Recorder()
     with recording(tape):
         losses = crf(emissions[layout.source].requires_grad_(), tags[layout.source], layout)
     losses.sum().backward()

@@ -13,8 +13,8 @@ from trainables.dp.layers.factored import FactoredLinear
 from trainables.dp.layers.layer_norm import LayerNorm, LayerNormEntry
 from trainables.dp.layers.lstm import BiLstm
 from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.recorder import Recorder, recording
 from trainables.dp.layers.rounding import FLOAT32, upper_row_norms
-from trainables.dp.layers.tape import Tape, recording
 from trainables.dp.layers.units import Units
 
 ROWS = Rows(np.array([0, 0, 1, 1, 1]), 2)
@@ -25,7 +25,7 @@ def test_shared_parts_hand_the_gradient_on():
     layer = FactoredLinear(3, torch.randn(4, 2))
     nn.init.normal_(layer.weight)
     x, g = torch.randn(5, 3, requires_grad=True), torch.randn(5, 4)
-    with recording(Tape()):
+    with recording(Recorder()):
         layer(x, ROWS).backward(g)
     torch.testing.assert_close(x.grad, g @ layer.shares @ layer.weight.detach())
 

@@ -8,8 +8,8 @@ from trainables.dp.layers import factored, gram
 from trainables.dp.layers.factored import FactoredLinear
 from trainables.dp.layers.packing import Rows
 from trainables.dp.layers.precision import passes_in
+from trainables.dp.layers.recorder import Recorder, recording
 from trainables.dp.layers.rounding import row_norms
-from trainables.dp.layers.tape import Tape, recording
 from trainables.dp.layers.units import Units
 from trainables.system import native
 
@@ -60,7 +60,7 @@ class TestFixedRows:
         return gram.gram_norms(rows_of(sizes), [(self.x, 0.7)], g, 0.4, fixed=fixed).squares
 
     def entry(self, layer, rows, precision="fp32"):
-        tape = Tape()
+        tape = Recorder()
         with recording(tape), passes_in(precision, torch.device("cpu")):
             self.y = layer(self.x, rows)
             self.y.sum().backward()

@@ -7,7 +7,7 @@ from torch import nn
 from tests.refusals import refused
 from trainables.dp.layers.lstm import BiLstm
 from trainables.dp.layers.packing import time_major
-from trainables.dp.layers.tape import plain
+from trainables.dp.layers.recorder import plain
 
 
 @pytest.mark.parametrize("lengths", [[], [2, 0], [-1], [[2, 1]]])

@@ -28,7 +28,7 @@ from trainables.config.trial import data_config, parse
 from trainables.dp.layers import bookkeeping
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import Rows
-from trainables.dp.layers.tape import plain
+from trainables.dp.layers.recorder import plain
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.models import lora
 from trainables.models.encoders import adapters

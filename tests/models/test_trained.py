@@ -8,7 +8,7 @@ from tests.models._builds import PARTLY, assert_sum_is_the_definitions, build_mo
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import BERT, config, place, run
 from trainables.dp.layers.linear import Linear
-from trainables.dp.layers.tape import Tape
+from trainables.dp.layers.recorder import Recorder
 from trainables.errors import TrialFailed
 from trainables.models.encoders.adapters import Adapted
 from trainables.system.communication import Alone
@@ -34,13 +34,13 @@ def names(model):
 def taken_down(model, monkeypatch):
     """What one private step leaves on the tape; a bound that clips about half of its records."""
     seen = []
-    right = Tape.receive
+    right = Recorder.receive
 
     def receive(self, entry):
         right(self, entry)
         seen.append(entry)
 
-    monkeypatch.setattr(Tape, "receive", receive)
+    monkeypatch.setattr(Recorder, "receive", receive)
     assert_sum_is_the_definitions(model, random_batch(model, 4, seed=0))
     return seen
 

@@ -20,7 +20,7 @@ NEEDED = {
     "dashboards/grafana.json",
     "dashboards/templates/report.html.j2",
     "search_spaces/quick.yaml",
-    "sweep/planning/own_data/space.yaml.template",
+    "sweep/imports/space.yaml.template",
     "trainables/data/schemas/atis.json",
     "trainables/models/encoders/shipped/dialogues/learnt.npy",
     "trainables/models/encoders/shipped/dialogues/model.safetensors",

@@ -7,8 +7,8 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.trial import data_config, model_part
 from trainables.data.corpus import open_corpus
-from trainables.data.learnt import read_hashes
 from trainables.data.records import LabelSchema
+from trainables.data.training_overlap import read_hashes
 from trainables.models import bert
 from trainables.models.encoders.about import LEARNT, about_of
 from trainables.models.features import build, require_usable

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from trainables.dp.accounting.claim import (
+from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.accounting.privacy_semantics import (
     PROFILE_DELTAS,
     gaussian_delta,
     largest_tpr,
     meaning,
     nearest_gaussian_mu,
 )
-from trainables.dp.accounting.gaussian import gaussian_epsilon
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.5, 1.0, 4.0, 30.0, 900.0, 2e4, 1e9])

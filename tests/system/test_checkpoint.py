@@ -17,14 +17,14 @@ def save(folder, epoch):
 
 def test_without_one_there_is_none(tmp_path):
     (tmp_path / ".checkpoint.123").mkdir()  # of a save that was interrupted
-    assert not checkpoint.is_there(tmp_path)
+    assert not checkpoint.exists(tmp_path)
     assert checkpoint.load(tmp_path) is None
 
 
 def test_between_its_two_renames_the_previous_one_counts(tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint").rename(tmp_path / ".checkpoint.previous")
-    assert checkpoint.is_there(tmp_path)
+    assert checkpoint.exists(tmp_path)
     assert checkpoint.load(tmp_path).state == {"epoch": 1}
     save(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
@@ -33,7 +33,7 @@ def test_between_its_two_renames_the_previous_one_counts(tmp_path):
 def test_a_copy_under_another_name_is_none(tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.bak")
-    assert not checkpoint.is_there(tmp_path)
+    assert not checkpoint.exists(tmp_path)
     assert checkpoint.state_of(tmp_path) == {}
     assert checkpoint.load(tmp_path) is None
 
@@ -51,6 +51,6 @@ def test_to_remove_one_leaves_a_copy_under_another_name(tmp_path):
 def test_one_that_lost_a_file_is_refused(lost, tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint" / lost).unlink()
-    assert checkpoint.is_there(tmp_path)
+    assert checkpoint.exists(tmp_path)
     with refused("expected a readable checkpoint in", InvalidData):
         checkpoint.load(tmp_path)

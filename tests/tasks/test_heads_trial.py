@@ -8,7 +8,7 @@ import torch
 
 from tests.fixed_keys import fixed_keys
 from tests.trials import run_alone
-from trainables import evidence
+from trainables import saved_predictions
 from trainables.config.trial import parse
 from trainables.data.split import Split
 from trainables.models.encoders.named_files import ENCODER, files_digest
@@ -111,11 +111,11 @@ def test_the_error_before_training_is_found_once(tmp_path, cache, trained):
     """A trial that is taken up again reads it: by then it may have other weights at hand."""
     first, place = trained
     folder = shutil.copytree(place, tmp_path / "again")
-    assert evidence.read_before(folder) == first.metrics["ser_before_training"]
-    evidence.write_before(folder, 0.125)
+    assert saved_predictions.read_before(folder) == first.metrics["ser_before_training"]
+    saved_predictions.write_before(folder, 0.125)
     assert trial(folder, cache).metrics["ser_before_training"] == 0.125
-    (folder / evidence.BEFORE).write_text("{")
-    assert evidence.read_before(folder) is None
+    (folder / saved_predictions.BEFORE).write_text("{")
+    assert saved_predictions.read_before(folder) is None
 
 
 def test_a_full_batch_that_does_not_fit_is_passed_in_parts(tmp_path, cache, monkeypatch):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from sweep.phases import COMPARING, DELIVERING, STARTING_RAY
+from sweep.status import COMPARING, DELIVERING, STARTING_RAY
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG, SweepFolder
 from tests.sweep.sweeps import space_in

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainables.cards.card import PrivacyCard, Selection
 from trainables.cards.sentences import neighbours
-from trainables.dp.accounting.claim import ClaimMeaning
+from trainables.dp.accounting.privacy_semantics import ClaimMeaning
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.figures import EPSILON
 

@@ -45,7 +45,7 @@ Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 
 
-class With:
+class ReadOnlyIf:
     """Marks a field that is read only where other fields have these values.
 
     A tuple stands for any of its values, a type for all of its own. Of several marks one must hold.
@@ -78,7 +78,7 @@ def _word(value: Any) -> str:
 
 class Frozen(BaseModel):
     """An immutable model of exact types that refuses unknown fields, and those that the values of
-    others leave unread (`With`), which are not dumped.
+    others leave unread (`ReadOnlyIf`), which are not dumped.
     """
 
     model_config = ConfigDict(
@@ -99,7 +99,7 @@ class Frozen(BaseModel):
         }
 
     @classmethod
-    def unread(cls, given: Mapping[str, Any]) -> dict[str, list[With]]:
+    def unread(cls, given: Mapping[str, Any]) -> dict[str, list[ReadOnlyIf]]:
         """Fields that are not read beside the `given` ones, and what they are read with."""
         marks = marks_of(cls)
         values = {n: given.get(n, info.default) for n, info in cls.model_fields.items() if marks}
@@ -140,7 +140,7 @@ class Frozen(BaseModel):
         return {name: value for name, value in dump(self).items() if name not in unread}
 
 
-def constants_of(whole: type[Frozen], **others: Any) -> Callable[[type[Part]], type[Part]]:
+def fixed_fields(whole: type[Frozen], **others: Any) -> Callable[[type[Part]], type[Part]]:
     """Gives a class constants, `others` or defaults, for the fields of `whole` that it lacks."""
 
     def complete(part: type[Part]) -> type[Part]:
@@ -153,10 +153,10 @@ def constants_of(whole: type[Frozen], **others: Any) -> Callable[[type[Part]], t
 
 
 @cache
-def marks_of(model: type[BaseModel]) -> dict[str, list[With]]:
+def marks_of(model: type[BaseModel]) -> dict[str, list[ReadOnlyIf]]:
     """The conditions under which fields of a model are read."""
     found = {
-        name: [each for each in info.metadata if isinstance(each, With)]
+        name: [each for each in info.metadata if isinstance(each, ReadOnlyIf)]
         for name, info in model.model_fields.items()
     }
     return {name: marks for name, marks in found.items() if marks}

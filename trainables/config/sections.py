@@ -23,8 +23,8 @@ from trainables.config.fields import (
     Frozen,
     Listed,
     PositiveFloat,
-    With,
-    constants_of,
+    ReadOnlyIf,
+    fixed_fields,
 )
 from trainables.dp.mechanism import GroupScale, Normalise
 from trainables.dp.mechanism import NeighboringRelation as NeighboringRelation
@@ -44,7 +44,9 @@ Depth = Annotated[int, Field(ge=1, le=1_000)]
 NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accountants' sums
-HANDED_IN = Field(exclude=True, repr=False)  # a tag that a config writes at its top, or never
+INTERNAL_DISCRIMINATOR = Field(
+    exclude=True, repr=False
+)  # a tag that a config writes at its top, or never
 
 
 class DataConfig(Frozen):
@@ -98,9 +100,9 @@ class GroupScaleConfig(Frozen):
     """source of alpha_k: none: 1 for every group; public: the gradient of public utterances;
     first_step_noised: the first step's release; first_step: the first raw gradient (the paper's),
     which no epsilon covers"""
-    normalise: Annotated[Normalise, With(name=_SCALED)] = "unit"
+    normalise: Annotated[Normalise, ReadOnlyIf(name=_SCALED)] = "unit"
     """unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself"""
-    cap: Annotated[PositiveFloat | None, With(normalise="none")] = None
+    cap: Annotated[PositiveFloat | None, ReadOnlyIf(normalise="none")] = None
     """public bound on alpha_k, which noise_calibration paper needs for a finite epsilon"""
 
     @model_validator(mode="before")
@@ -137,7 +139,7 @@ class DrawnConfig(DeltaConfig):
     """how records are assigned to steps; full: all in every step (expected_batch_size = n)"""
     unit: Literal["record", "group"] = "record"
     """privacy unit in which neighbouring data sets differ"""
-    max_records_per_group: Annotated[Count, With(unit="group")] = 1
+    max_records_per_group: Annotated[Count, ReadOnlyIf(unit="group")] = 1
     """largest number of records per group"""
     reproducible_noise: bool = False
     """for tests: noise from the public seed, so epsilon is infinite"""
@@ -193,13 +195,13 @@ def _pieces(given: dict[str, Any]) -> int:
 class TrainingConfig(WorkersConfig):
     """The optimisation of a trial, counted in epochs, or in steps of which an epoch is a piece."""
 
-    name: Annotated[Literal["with steps"], HANDED_IN] = "with steps"
+    name: Annotated[Literal["with steps"], INTERNAL_DISCRIMINATOR] = "with steps"
     steps: Annotated[Steps | None, Field(exclude_if=lambda steps: steps is None)] = None
     """number of steps T instead of epochs; needs sampling poisson or full, accounted per step"""
-    evaluate_every: Annotated[Steps, With(steps=int)] = Field(default_factory=_tenth)
+    evaluate_every: Annotated[Steps, ReadOnlyIf(steps=int)] = Field(default_factory=_tenth)
     """number of steps that count as one epoch, after which the model is validated, saved and
     charged; default: a tenth of the steps"""
-    epochs: Annotated[Epochs, With(steps=None)] = Field(default_factory=_pieces)
+    epochs: Annotated[Epochs, ReadOnlyIf(steps=None)] = Field(default_factory=_pieces)
     """number of epochs E, 30 by default; with full batches an epoch is one step"""
     keep: Annotated[Literal["best", "last"], Field(exclude_if=lambda kept: kept == "best")] = "best"
     """epoch whose weights the trial keeps: the one of least validation metric, or the last"""
@@ -228,11 +230,11 @@ class TrainingConfig(WorkersConfig):
         return self
 
 
-@constants_of(TrainingConfig, epochs=1, evaluate_every=1)
+@fixed_fields(TrainingConfig, epochs=1, evaluate_every=1)
 class NoTraining(WorkersConfig):
     """The section of an engine that takes no step."""
 
-    name: Annotated[Literal["without a step"], HANDED_IN] = "without a step"
+    name: Annotated[Literal["without a step"], INTERNAL_DISCRIMINATOR] = "without a step"
 
 
 class EvaluationConfig(Frozen):
@@ -271,7 +273,7 @@ class TextConfig(Frozen):
     """learning rate on public text"""
     lora_rank: Width | None = None
     """rank of LoRA adapters, which are then the only trained weights"""
-    lora_alpha: Annotated[PositiveFloat, With(lora_rank=int)] = 32.0
+    lora_alpha: Annotated[PositiveFloat, ReadOnlyIf(lora_rank=int)] = 32.0
     """adapters are scaled by lora_alpha / lora_rank"""
     num_generated: Annotated[int, Field(ge=2, le=MAX_ROWS)] = 2_000
     """number of utterances generated for evaluation"""
@@ -300,16 +302,16 @@ class PromptedConfig(Frozen):
     histogram: Literal["dp", "public", "true"] = "dp"
     """one_and_a_half_stage: source of the prompts' frequencies; true: private records without noise
     (as in the paper, no finite epsilon)"""
-    histogram_noise_multiplier: Annotated[PositiveFloat, With(histogram="dp")] = 20.0
+    histogram_noise_multiplier: Annotated[PositiveFloat, ReadOnlyIf(histogram="dp")] = 20.0
     """standard deviation of the noise on the counts of the dp histogram"""
 
 
 class ProgramsConfig(Frozen):
     """Programs of the private records."""
 
-    parses: Annotated[Literal["parser", "gold"], With(prompt="function_types")] = "parser"
+    parses: Annotated[Literal["parser", "gold"], ReadOnlyIf(prompt="function_types")] = "parser"
     """source of private programs: a parser trained on the public part, or the corpus"""
-    parser_epochs: Annotated[Epochs, With(prompt="function_types")] = 64
+    parser_epochs: Annotated[Epochs, ReadOnlyIf(prompt="function_types")] = 64
     """epochs of the low-resource parser, many because pairs are few"""
 
 

@@ -164,7 +164,7 @@ class Domain:
 
 
 @dataclass(frozen=True)
-class Made:
+class SyntheticCorpus:
     """The functions of a data set's file, for one grammar."""
 
     domain: Domain

@@ -26,7 +26,7 @@ from trainables.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class SampledBatch:
     """One process' part of a step. Records of a unit are adjacent, units in rising order.
 
     `records` int64[R] ids; `unit` int64[R] in 0..U-1; `sizes` int64[U] records of each unit (0
@@ -59,7 +59,7 @@ class Draw:
 class Sampler(Protocol):
     """The interface of samplers of a step."""
 
-    def draw(self, epoch: int, step: int) -> Draw:
+    def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of step `step` (from 0) of epoch `epoch`."""
         ...
 
@@ -92,7 +92,7 @@ class _Assigned(Sampler):
     def _coins(self, step: int) -> np.random.Generator:
         return self.key.coins(self.trial_id, self.attempt, step)
 
-    def _part(self, members: Ids, microbatch: Ids) -> Draw:
+    def _part(self, members: Ids, microbatch: Ids) -> SampledBatch:
         """The part from `microbatch` int64[len(members)], ignored where each member is alone."""
         mechanism = self.mechanism
         if mechanism.microbatch_size == 1:
@@ -109,7 +109,7 @@ class _Assigned(Sampler):
         records, place = self.population.expand(members[mine])
         unit = unit_of_member[place]
         order = np.argsort(unit, kind="stable")
-        return Draw(
+        return SampledBatch(
             records=records[order],
             unit=unit[order],
             sizes=np.bincount(unit, minlength=len(worker_of_unit)).astype(np.int64),
@@ -127,7 +127,7 @@ class Shuffle(_Assigned):
 
     _epoch: tuple[int, Ids] | None = None
 
-    def draw(self, epoch: int, step: int) -> Draw:
+    def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of the step."""
         microbatches = self.mechanism.num_microbatches
         # Where the order of one step's members changes nothing, equal batches are made once.
@@ -146,7 +146,7 @@ class Shuffle(_Assigned):
 class Poisson(_Assigned):
     """Each member in each step with probability q = B / n of the mechanism, independently."""
 
-    def draw(self, epoch: int, step: int) -> Draw:
+    def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of the step."""
         rng = self._coins(self.mechanism.steps_until(epoch) + step)
         # n independent coins: their number of heads is binomial, and given it every set of that
@@ -165,7 +165,7 @@ class Full(_Assigned):
 
     _microbatch: Ids | None = None
 
-    def draw(self, epoch: int, step: int) -> Draw:
+    def draw(self, epoch: int, step: int) -> SampledBatch:
         """The same records at every step."""
         size, microbatches = len(self.population), self.mechanism.num_microbatches
         if self._microbatch is None:
@@ -185,7 +185,7 @@ class RandomAllocation(_Assigned):
 
     _epoch: tuple[int, Ids, Ids] | None = None
 
-    def draw(self, epoch: int, step: int) -> Draw:
+    def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of the step."""
         if self._epoch is None or self._epoch[0] != epoch:
             rng = self._coins(self.mechanism.steps_until(epoch))

@@ -12,7 +12,7 @@ PARSES, UTTERANCES = "parses", "utterances"  # names of stages
 
 
 @dataclass(frozen=True, repr=False)  # never the texts
-class Material:
+class TrainingTexts:
     """Records as columns of equal length; a column that a method does not read may be empty.
 
     `programs` are Lispress texts, `prompts` the domain or the function types of each record.
@@ -32,7 +32,7 @@ class StageTexts:
 
 
 # Draws a text from the model of a stage behind each prompt, or from nothing where that is None.
-Drawer = Callable[[str, Sequence[str | None]], list[str]]
+TextSampler = Callable[[str, Sequence[str | None]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def positive(frequencies: Mapping[str, float]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class GeneratedTexts:
     """Utterances, and the prompt of each ("" without one)."""
 
     utterances: list[str]

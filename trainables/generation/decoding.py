@@ -68,7 +68,7 @@ def draw(
 
 @dataclass(frozen=True)
 class ModelDrawer:
-    """A `Drawer` over the models of the stages, the work shared among the processes. Texts do not
+    """A `TextSampler` over the models of the stages, the work shared among the processes. Texts do not
     depend on the drawing process. Those behind no prompt are drawn by plain sampling.
     """
 

@@ -8,28 +8,35 @@ by default (`histogram`). Function types as prompts are the cheap form of a firs
 
 from typing import Literal
 
-from trainables.config.fields import constants_of
+from trainables.config.fields import fixed_fields
 from trainables.config.sections import ProgramsConfig, PromptedConfig, SynthesisConfig, TextConfig
-from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
+from trainables.generation._material import (
+    UTTERANCES,
+    GeneratedTexts,
+    Plan,
+    StageTexts,
+    TextSampler,
+    TrainingTexts,
+)
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # prompts may be derived from them
 READS_PROMPTS = True
 
 
-@constants_of(SynthesisConfig)
+@fixed_fields(SynthesisConfig)
 class Config(PromptedConfig, ProgramsConfig, TextConfig):
     """The fields of `synthesis` with `method: one_and_a_half_stage`."""
 
     method: Literal["one_and_a_half_stage"] = "one_and_a_half_stage"
 
 
-def texts(stage: str, material: Material) -> StageTexts:
+def texts(stage: str, material: TrainingTexts) -> StageTexts:
     """Training texts of the model of `stage`."""
     return StageTexts(material.utterances, material.prompts)
 
 
-def draw(drawer: Drawer, plan: Plan) -> Drawn:
+def draw(drawer: TextSampler, plan: Plan) -> GeneratedTexts:
     """Draw prompts by their frequencies, and an utterance after each."""
     prompts = plan.draw_prompts()
-    return Drawn(drawer(UTTERANCES, prompts), prompts)
+    return GeneratedTexts(drawer(UTTERANCES, prompts), prompts)

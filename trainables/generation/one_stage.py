@@ -2,28 +2,35 @@
 
 from typing import Literal
 
-from trainables.config.fields import constants_of
+from trainables.config.fields import fixed_fields
 from trainables.config.sections import SynthesisConfig, TextConfig
-from trainables.generation._material import UTTERANCES, Drawer, Drawn, Material, Plan, StageTexts
+from trainables.generation._material import (
+    UTTERANCES,
+    GeneratedTexts,
+    Plan,
+    StageTexts,
+    TextSampler,
+    TrainingTexts,
+)
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # of the private records, by a parser or as given
 READS_PROMPTS = False
 
 
-@constants_of(SynthesisConfig, histogram="public")
+@fixed_fields(SynthesisConfig, histogram="public")
 class Config(TextConfig):
     """The fields of `synthesis` with `method: one_stage`."""
 
     method: Literal["one_stage"] = "one_stage"
 
 
-def texts(stage: str, material: Material) -> StageTexts:
+def texts(stage: str, material: TrainingTexts) -> StageTexts:
     """Training texts of the model of `stage`."""
     return StageTexts(material.utterances)
 
 
-def draw(drawer: Drawer, plan: Plan) -> Drawn:
+def draw(drawer: TextSampler, plan: Plan) -> GeneratedTexts:
     """Draw from nothing."""
     found = drawer(UTTERANCES, [None] * plan.number)
-    return Drawn(found, [""] * len(found))
+    return GeneratedTexts(found, [""] * len(found))

@@ -8,16 +8,16 @@ as in the paper.
 
 from typing import Literal
 
-from trainables.config.fields import constants_of
+from trainables.config.fields import fixed_fields
 from trainables.config.sections import ProgramsConfig, StagedConfig, SynthesisConfig, TextConfig
 from trainables.generation._material import (
     PARSES,
     UTTERANCES,
-    Drawer,
-    Drawn,
-    Material,
+    GeneratedTexts,
     Plan,
     StageTexts,
+    TextSampler,
+    TrainingTexts,
 )
 
 STAGES = (PARSES, UTTERANCES)
@@ -25,7 +25,7 @@ READS_PROGRAMS = True
 READS_PROMPTS = False
 
 
-@constants_of(SynthesisConfig, histogram="public")
+@fixed_fields(SynthesisConfig, histogram="public")
 class Config(StagedConfig, ProgramsConfig, TextConfig):
     """The fields of `synthesis` with `method: two_stage`."""
 
@@ -33,14 +33,14 @@ class Config(StagedConfig, ProgramsConfig, TextConfig):
     parse_epochs: int
 
 
-def texts(stage: str, material: Material) -> StageTexts:
+def texts(stage: str, material: TrainingTexts) -> StageTexts:
     """Training texts of the model of `stage`."""
     if stage == PARSES:
         return StageTexts(material.programs)
     return StageTexts(material.utterances, material.programs)
 
 
-def draw(drawer: Drawer, plan: Plan) -> Drawn:
+def draw(drawer: TextSampler, plan: Plan) -> GeneratedTexts:
     """Draw programs, then an utterance after each."""
     programs = drawer(PARSES, [None] * plan.number)
-    return Drawn(drawer(UTTERANCES, programs), programs)
+    return GeneratedTexts(drawer(UTTERANCES, programs), programs)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.config.fields import MAX_ROWS, MAX_WIDTH, With
+from trainables.config.fields import MAX_ROWS, MAX_WIDTH, ReadOnlyIf
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.errors import InvalidData, InvalidInput
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
 # Families whose layers are ours under other names, so that exact clipping can train them.
 COVERED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
-_SCRATCH = With(encoder="scratch")
+_SCRATCH = ReadOnlyIf(encoder="scratch")
 
 
 class Config(ModelConfig):

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config.fields import MAX_WIDTH, With
+from trainables.config.fields import MAX_WIDTH, ReadOnlyIf
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     from trainables.models.text.causal_lm import CausalLm
 
-_SCRATCH = With(encoder="scratch")
+_SCRATCH = ReadOnlyIf(encoder="scratch")
 
 
 class Config(ModelConfig):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config.fields import MAX_ROWS, MAX_WIDTH, With
+from trainables.config.fields import MAX_ROWS, MAX_WIDTH, ReadOnlyIf
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.dp.seeding import stream_seed, torch_seeded
 
@@ -29,10 +29,13 @@ class Config(ModelConfig):
     word_vectors: str = "hashed"
     """hashed | glove (extra) | a .vec or GloVe file"""
     word_buckets: Annotated[
-        int, With(word_vectors="hashed"), With(freeze_embeddings=False), Field(ge=2, le=MAX_ROWS)
+        int,
+        ReadOnlyIf(word_vectors="hashed"),
+        ReadOnlyIf(freeze_embeddings=False),
+        Field(ge=2, le=MAX_ROWS),
     ] = 8_192
     """number of buckets of hashed words; with a file, number of its first rows that are trained"""
-    word_dim: Annotated[Width, With(word_vectors="hashed")] = 50
+    word_dim: Annotated[Width, ReadOnlyIf(word_vectors="hashed")] = 50
     """width of hashed word vectors"""
     char_dim: Width = 16
     """width of character embeddings"""

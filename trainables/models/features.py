@@ -32,8 +32,8 @@ NO_NAMES = (
     "expected model.prior=none with model.encoder={}: it has learnt no names of labels (an encoder"
     " of `sweep pretrain` has)"
 )
-Chosen = Annotated[Listed[int], Field(min_length=1)]
-LayersOfEach = Annotated[Listed[Chosen | None], Field(min_length=1)]
+TrialsSuggested = Annotated[Listed[int], Field(min_length=1)]
+LayersOfEach = Annotated[Listed[TrialsSuggested | None], Field(min_length=1)]
 Several = Annotated[Listed[str], Field(min_length=1, max_length=8)]
 
 
@@ -44,7 +44,7 @@ class Config(ModelConfig):
     encoder: str | Several = "dialogues"
     """a shipped encoder | a folder of `sweep pretrain` | a folder or hub name of a Hugging Face
     encoder (with prior: none) | minilm, mpnet (extras); a list: the rows of each, joined"""
-    layers: Chosen | LayersOfEach | None = None
+    layers: TrialsSuggested | LayersOfEach | None = None
     """layers whose states are concatenated, 0 the embeddings, or of several encoders a list for
     each; default: those chosen by `sweep pretrain`, or the middle and the last layer of another
     encoder"""

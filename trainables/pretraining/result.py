@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from trainables.data.learnt import Hashes, hashes_of, keys_of, read_hashes, write_hashes
+from trainables.data.training_overlap import Hashes, hashes_of, keys_of, read_hashes, write_hashes
 from trainables.dp.seeding import generator
 from trainables.models.encoders.about import LEARNT, MOMENTS, NAMES, WEIGHTS, about_of, write_about
 from trainables.models.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack

@@ -95,7 +95,7 @@ def write_tensors(
     save_file(written, str(file), metadata)
 
 
-def is_there(folder: Path) -> bool:
+def exists(folder: Path) -> bool:
     """Whether `folder` has a checkpoint, readable or not. A copy under another name is none."""
     return _place(folder) is not None
 

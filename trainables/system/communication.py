@@ -1,6 +1,6 @@
 """Communication between the workers of one trial: the interface, and that of a single process.
 
-The implementation with `torch.distributed` is `sweep.runtime.torch_team`.
+The implementation with `torch.distributed` is `sweep.runtime.torch_group`.
 """
 
 from typing import Any, Protocol

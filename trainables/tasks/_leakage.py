@@ -8,14 +8,14 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from trainables import attacks, catalogue, evidence
+from trainables import attacks, catalogue, saved_predictions
 from trainables.attacks import Knowledge, Signals, _panel
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.io.files import make_folder
 from trainables.tasks import _shadow
 from trainables.tasks._inference import Inference
-from trainables.tasks._setup import Setup
+from trainables.tasks._setup import TrialSetup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Targets:
 
 
 def measure(
-    setup: Setup,
+    setup: TrialSetup,
     found: Targets,
     predicted: Inference,
     *,
@@ -94,7 +94,7 @@ def measure(
         )
         make_folder(folder)
         attacks.write_signals(folder / "signals.npz", signals)
-        evidence.write_scores(folder, scores)
+        saved_predictions.write_scores(folder, scores)
     return Leakage(
         metrics=metrics,
         seconds=time.perf_counter() - started - shadow_seconds,
@@ -103,14 +103,14 @@ def measure(
     )
 
 
-def names(setup: Setup) -> set[str]:
+def names(setup: TrialSetup) -> set[str]:
     """The chosen attacks that need no other trial; all such by default."""
     chosen = setup.config.evaluation.attacks
     allowed = attacks.valid_attacks(setup.config.data.split) if chosen is None else chosen
     return {name for name in allowed if "references" not in catalogue.entry("attacks", name).NEEDS}
 
 
-def _texts(setup: Setup, signals: Signals) -> sparse.csr_matrix:
+def _texts(setup: TrialSetup, signals: Signals) -> sparse.csr_matrix:
     """Bag-of-words features of the records of the signals, which need no model."""
     corpus, ids = setup.corpus, signals.records
     lengths = corpus.lengths[ids]
@@ -118,7 +118,7 @@ def _texts(setup: Setup, signals: Signals) -> sparse.csr_matrix:
     return attacks.bag_of_words(tokens, lengths, num_types=len(corpus.types))
 
 
-def targets(setup: Setup) -> Targets:
+def targets(setup: TrialSetup) -> Targets:
     """As many members as non-members (fixed splits), or the whole audit pool."""
     split, seed = setup.split, setup.config.data.split_seed
     pair = None

@@ -27,12 +27,12 @@ from trainables.models.encoders.about import require_unlearnt
 from trainables.models.encoders.named_files import ENCODER, encoders_of, files_digest
 from trainables.models.nlu.base import NluModel
 from trainables.system.communication import Communicator
-from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device
 from trainables.tasks._inference import Inference, Labels, best_labels, infer
+from trainables.tasks._trial_result import attempt_key, engine_setup, first_rank_first, on_device
 
 
 @dataclass
-class Setup:
+class TrialSetup:
     """Everything that is fixed before the first step of a trial, and its model.
 
     `start` holds the trained weights as they begin, where a part of the encoder is trained; `key`
@@ -116,7 +116,9 @@ class Setup:
         )
 
 
-def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path) -> Setup:
+def prepare(
+    config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path
+) -> TrialSetup:
     """As `assemble`, for a model whose initial weights do not depend on the records.
 
     Raises: InvalidInput for data, a start or a mechanism that cannot be used.
@@ -130,7 +132,9 @@ def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_di
     return setup
 
 
-def assemble(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path) -> Setup:
+def assemble(
+    config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path
+) -> TrialSetup:
     """Open the data, build the model, couple them in an engine.
 
     Raises: InvalidInput for data or a mechanism that cannot be used.
@@ -183,7 +187,7 @@ def assemble(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_d
     in_part = getattr(config.model, "trained", "all") != "all"
     trained = {name: p for name, p in model.named_parameters() if in_part and p.requires_grad}
     start = {name: p.detach().clone() for name, p in trained.items()}
-    return Setup(config, corpus, split, loader, model, mechanism, engine, comm, start, key)
+    return TrialSetup(config, corpus, split, loader, model, mechanism, engine, comm, start, key)
 
 
 _OUTSIDE, _MADE = 2 / 3, 64

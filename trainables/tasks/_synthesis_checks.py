@@ -10,9 +10,9 @@ from typing import Any
 from trainables import catalogue
 from trainables.config.trial import SynthesisConfig, TrialConfig, data_config
 from trainables.data.corpus import data_path
-from trainables.data.learnt import hashes_of, key_of, shares_records
 from trainables.data.pair_split import PairSplit, split_pairs
 from trainables.data.pairs import PairCorpus
+from trainables.data.training_overlap import hashes_of, key_of, shares_records
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models.causal_lm import Config, config_of

@@ -13,7 +13,7 @@ from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey
 from trainables.errors import InvalidData, TrialFailed
 from trainables.generation import histogram
-from trainables.generation._material import Material, positive
+from trainables.generation._material import TrainingTexts, positive
 from trainables.io.files import dump_json, make_folder, read_written_json
 from trainables.parse.function_types import function_types
 from trainables.system import checkpoint
@@ -25,7 +25,7 @@ _HISTOGRAM = "histogram.json"
 
 def materials(
     config: TrialConfig, corpus: PairCorpus, split: PairSplit, method: Any, *, cache_dir: Path
-) -> dict[str, Material]:
+) -> dict[str, TrainingTexts]:
     """Records of each part with the columns that the method reads."""
     synthesis = config.synthesis
     by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
@@ -53,11 +53,13 @@ def materials(
             )
         elif method.READS_PROMPTS:
             prompts = tuple(domain or NO_PROMPT for domain in part.domains)
-        found[name] = Material(part.utterances, programs, prompts)
+        found[name] = TrainingTexts(part.utterances, programs, prompts)
     return found
 
 
-def exchange_programs(private: Material, *, seed: int | None) -> tuple[Material, np.ndarray | None]:
+def exchange_programs(
+    private: TrainingTexts, *, seed: int | None
+) -> tuple[TrainingTexts, np.ndarray | None]:
     """Couples of records with their programs exchanged, and the couple of each record; the records
     as they are, without couples, where `seed` is None.
     """
@@ -65,7 +67,7 @@ def exchange_programs(private: Material, *, seed: int | None) -> tuple[Material,
         return private, None
     left, right = couples(np.arange(len(private.utterances)), seed=seed)
     ids, partners = np.concatenate([left, right]), np.concatenate([right, left])
-    material = Material(
+    material = TrainingTexts(
         tuple(private.utterances[i] for i in ids), tuple(private.programs[i] for i in partners)
     )
     return material, np.concatenate([np.arange(len(left)), np.arange(len(right))])
@@ -77,8 +79,8 @@ def prompt_frequencies(
     method: Any,
     corpus: PairCorpus,
     *,
-    private: Material,
-    public: Material,
+    private: TrainingTexts,
+    public: TrainingTexts,
     key: SecretKey,
     folder: Path,
 ) -> dict[str, float]:
@@ -90,7 +92,7 @@ def prompt_frequencies(
     if not method.READS_PROMPTS:
         return {}
     kept = folder / _HISTOGRAM
-    if checkpoint.is_there(folder):
+    if checkpoint.exists(folder):
         try:
             read: dict[str, float] = read_written_json(kept)
         except InvalidData:
@@ -114,7 +116,7 @@ def prompt_frequencies(
     return counts
 
 
-def _bins(config: TrialConfig, corpus: PairCorpus, public: Material) -> list[str]:
+def _bins(config: TrialConfig, corpus: PairCorpus, public: TrainingTexts) -> list[str]:
     """The public prompts: the corpus' list of domains, or the prompts of the public part."""
     entry = catalogue.entry("datasets", corpus.name)
     listed = getattr(entry, "DOMAINS", None)

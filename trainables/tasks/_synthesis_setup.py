@@ -17,13 +17,12 @@ from trainables.dp.accounting import resolve
 from trainables.dp.engines import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.seeding import stream_seed, torch_seeded
-from trainables.generation._material import Material, StageTexts
+from trainables.generation._material import StageTexts, TrainingTexts
 from trainables.models.causal_lm import config_of
 from trainables.models.text.causal_lm import LmModule
 from trainables.models.text.hub_lm import LmSource, source_of
 from trainables.system.checkpoint import part_of
 from trainables.system.communication import Communicator
-from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device
 from trainables.tasks._pretraining import mean_token_loss, mix_texts, pretrain
 from trainables.tasks._synthesis_checks import (
     learns_from_public_text,
@@ -32,6 +31,7 @@ from trainables.tasks._synthesis_checks import (
     require_unlearnt,
 )
 from trainables.tasks._synthesis_data import exchange_programs, materials, prompt_frequencies
+from trainables.tasks._trial_result import attempt_key, engine_setup, first_rank_first, on_device
 
 
 class StagedEngine:
@@ -199,7 +199,7 @@ def _model(
 
 
 def encode(
-    config: TrialConfig, source: LmSource, method: Any, stages: tuple[str, ...], part: Material
+    config: TrialConfig, source: LmSource, method: Any, stages: tuple[str, ...], part: TrainingTexts
 ) -> dict[str, EncodedTexts]:
     """The texts of each stage."""
     tokenizer, most = source.tokenizer, config.synthesis.max_tokens

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables import catalogue, evidence
+from trainables import catalogue, saved_predictions
 from trainables.cards.card import STARTING_WEIGHTS
 from trainables.config.trial import TrialConfig
 from trainables.dp.per_record import ByRecord
@@ -19,8 +19,8 @@ from trainables.system import phase
 from trainables.system.checkpoint import write_tensors
 from trainables.system.communication import Communicator
 from trainables.tasks import _leakage
-from trainables.tasks._frame import Clock, result, spent_privacy
-from trainables.tasks._setup import Setup, prepare
+from trainables.tasks._setup import TrialSetup, prepare
+from trainables.tasks._trial_result import Clock, result, spent_privacy
 from trainables.training import train
 
 
@@ -54,7 +54,7 @@ def run(
     summary = spent_privacy(setup.config, setup.mechanism, trained)
     if comm.rank == 0:
         save_model(setup, folder / "model")
-        evidence.write_counts(folder, setup.split.test, counts)
+        saved_predictions.write_counts(folder, setup.split.test, counts)
     return result(
         config,
         setup.mechanism,
@@ -80,23 +80,25 @@ def run(
     )
 
 
-def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
+def _before_training(setup: TrialSetup, folder: Path) -> dict[str, float]:
     """SER before training (at epsilon 0) of a model that predicts from the names of the labels. A
     resumed trial reads its first result.
     """
     if not (setup.config.trains and setup.config.model.has_prior):
         return {}
     leads = setup.comm.rank == 0
-    kept: float | None = setup.comm.broadcast(evidence.read_before(folder) if leads else None)
+    kept: float | None = setup.comm.broadcast(
+        saved_predictions.read_before(folder) if leads else None
+    )
     if kept is None:
         kept = setup.label_scores(setup.split.test)["ser"]
         if leads:
-            evidence.write_before(folder, kept)
+            saved_predictions.write_before(folder, kept)
     return {"ser_before_training": kept}
 
 
 def _measure(
-    setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path
+    setup: TrialSetup, *, folder: Path, data_dir: Path, cache_dir: Path
 ) -> tuple[Counts, _leakage.Leakage]:
     """The test counts and the results of attacks, from one pass over the records of both, because
     most of the attacked non-members are test records.
@@ -121,7 +123,7 @@ def _measure(
     return counts, leakage
 
 
-def _public(setup: Setup) -> list[str]:
+def _public(setup: TrialSetup) -> list[str]:
     """The inputs that are treated as public, one sentence each."""
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
@@ -134,7 +136,7 @@ def _public(setup: Setup) -> list[str]:
     return [*found, f"{STARTING_WEIGHTS} ({setup.model.provenance})"]
 
 
-def save_model(setup: Setup, folder: Path) -> None:
+def save_model(setup: TrialSetup, folder: Path) -> None:
     """Write weights as safetensors and the description for building the model, as JSON."""
     make_folder(folder)
     write_tensors(folder / "weights.safetensors", setup.model.state_dict())

@@ -9,9 +9,9 @@ from typing import Any
 
 from trainables.cards.card import counted_fields
 from trainables.config.trial import TrialConfig
-from trainables.data.learnt import THRESHOLDS
 from trainables.data.texts import EncodedTexts
-from trainables.generation._material import UTTERANCES, Drawn, Plan
+from trainables.data.training_overlap import THRESHOLDS
+from trainables.generation._material import UTTERANCES, GeneratedTexts, Plan
 from trainables.generation.decoding import ModelDrawer
 from trainables.io.files import dump_json
 from trainables.metrics import generation as scores
@@ -19,10 +19,10 @@ from trainables.models.text.hub_lm import save_lm
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
-from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._pretraining import mean_token_loss, pretrain
 from trainables.tasks._synthesis_checks import learns_from_public_text
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
+from trainables.tasks._trial_result import Clock, result, spent_privacy
 from trainables.tasks.parsing import parser_of
 from trainables.training import Trained, train
 
@@ -92,7 +92,7 @@ def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]
     }
 
 
-def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[Drawn | None, tuple[str, ...]]:
+def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[GeneratedTexts | None, tuple[str, ...]]:
     """Utterances of the trained models; None, with the reason, where a stage is missing."""
     synthesis = setup.config.synthesis
     stages = setup.mechanism.stages
@@ -109,7 +109,9 @@ def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[Drawn | None, tuple[
     return setup.method.draw(drawer, plan), ()
 
 
-def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str, float | None]:
+def measure(
+    setup: SynthesisSetup, drawn: GeneratedTexts, *, cache_dir: Path
+) -> dict[str, float | None]:
     """Figures of generated against human text, the same number of each; nothing private is read.
 
     Programs of generated text come from a parser trained on human text that is neither private nor
@@ -144,7 +146,7 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
     return figures
 
 
-def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
+def _fluency(setup: SynthesisSetup, drawn: GeneratedTexts, *, cache_dir: Path) -> float:
     """Mean token loss of the utterances under the model of public text alone."""
     config = setup.config
     model: Any = pretrain(
@@ -177,7 +179,9 @@ def _public(setup: SynthesisSetup) -> list[str]:
     return found
 
 
-def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_done: int) -> None:
+def save(
+    setup: SynthesisSetup, folder: Path, drawn: GeneratedTexts | None, *, epochs_done: int
+) -> None:
     """Write the models as a folder for `sweep synthesize`, and the drawn utterances.
 
     All of it is released by the mechanism, or public. With coins in the split, the records of both

@@ -201,7 +201,7 @@ def _cell(record: TrialRecord, name: str) -> str:
     return formats.figure(name, select.value(record, name)) + (" inverted" if inverted else "")
 
 
-def _spread(name: str, spread: select.Spread | None) -> str:
+def _spread(name: str, spread: select.MeanStd | None) -> str:
     if spread is None:
         return "-"
     around = "" if spread.std is None else f" ± {formats.number(spread.std)}"

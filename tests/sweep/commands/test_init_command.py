@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.planning.own_data.corpus import part_of
+from sweep.imports.corpus import part_of
 from tests.lines import read_lines, write_lines
 from trainables.data.records import Utterance
 from trainables.io.files import read_yaml

@@ -7,7 +7,7 @@ import pytest
 
 from sweep.results import select
 from sweep.results.export import export_best
-from sweep.results.gap import Gap, gap, refusal, sentences
+from sweep.results.utility_gap import Gap, gap, refusal, sentences
 from sweep.tracking.mlflow_store import summary_of
 from tests.refusals import refused
 from tests.sweep.results.test_select import record, text

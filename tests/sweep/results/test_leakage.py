@@ -24,7 +24,7 @@ from tests.lines import write_lines
 from tests.sweep.results.test_select import record as made
 from tests.sweep.sweeps import make_store, settings_in, shared_figures
 from tests.sweep.tracking.conftest import runs_in
-from trainables import attacks, evidence
+from trainables import attacks, saved_predictions
 from trainables.attacks import one_run
 from trainables.attacks._estimates import gdp
 from trainables.metrics._counts import NAMES, from_table
@@ -107,7 +107,7 @@ def test_every_trial_is_attacked_with_all_the_others(quiet):
             low, high = (record.metrics[f"mia_{attack}_auc_{end}"] for end in ("low", "high"))
             assert low <= record.metrics[f"mia_{attack}_auc"] <= high
         assert record.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 3)
-        scores = evidence.read_scores(quiet.trial_folder(record.plan.id))
+        scores = saved_predictions.read_scores(quiet.trial_folder(record.plan.id))
         assert {"rmia", "lira", "loss_threshold"} <= set(scores)
 
 
@@ -189,7 +189,7 @@ def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
 def test_damaged_evidence_is_a_note_and_stops_no_trial(quiet, tmp_path):
     folder = store.SweepFolder(tmp_path / NAME)
     shutil.copytree(quiet.path, folder.path)
-    damaged = (evidence.SCORES, leakage.SIGNALS, evidence.COUNTS)
+    damaged = (saved_predictions.SCORES, leakage.SIGNALS, saved_predictions.COUNTS)
     for record, name in zip(folder.records(), damaged, strict=True):
         (folder.trial_folder(record.plan.id) / name).write_bytes(b"not an archive")
     leakage.write_panels(folder)
@@ -216,7 +216,7 @@ AUDIT = {
 
 def test_bounds_of_trials_on_other_records_hold_together_too():
     """Ten trials of ten data sets: each a pool of its own."""
-    ended = [leakage.Ended(made(f"t{n}", **AUDIT), Path()) for n in range(10)]
+    ended = [leakage.TrialFinished(made(f"t{n}", **AUDIT), Path()) for n in range(10)]
     leakage.correct_bounds(ended)
     least = one_run.epsilon_lower_bound(1_000, 100, 95, delta=1e-5, p=0.005)
     assert least < AUDIT["epsilon_lower_bound"]
@@ -231,8 +231,8 @@ def trial(place, *, seed, error, **fields):
     table = np.zeros((100, len(NAMES)), dtype=np.int64)
     table[:, NAMES.index("utterances")] = table[:, NAMES.index("reference_intents")] = 1
     table[: round(error * 100), NAMES.index("intent_errors")] = 1
-    evidence.write_counts(place, np.arange(100), from_table(table))
-    return leakage.Ended(made(place.name, ser=error, seed=seed, **fields), place)
+    saved_predictions.write_counts(place, np.arange(100), from_table(table))
+    return leakage.TrialFinished(made(place.name, ser=error, seed=seed, **fields), place)
 
 
 def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path):

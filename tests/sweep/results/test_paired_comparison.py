@@ -12,7 +12,7 @@ from sweep.store.plans import Plan
 from tests.refusals import refused
 from tests.sweep.store.test_sweep_folder import TRIAL, result
 from tests.sweep.sweeps import space_in
-from trainables import evidence
+from trainables import saved_predictions
 from trainables.config.trial import parse
 from trainables.data.records import Frame
 from trainables.metrics import count_frames
@@ -98,8 +98,8 @@ def test_why_there_is_no_change_of_ser(home, records, line):
     row = [int(name in ("utterances", "reference_intents")) for name in NAMES]
     wrong = [int(bool(n) or name == "intent_errors") for n, name in zip(row, NAMES, strict=True)]
     counts = from_table(np.array([row, row, row, wrong]))
-    evidence.write_counts(folder.trial_folder("one0"), np.arange(4), counts)
-    evidence.write_counts(folder.trial_folder("one1"), records, counts)
+    saved_predictions.write_counts(folder.trial_folder("one0"), np.arange(4), counts)
+    saved_predictions.write_counts(folder.trial_folder("one1"), records, counts)
     found = compare(*(side(home, f"one:one{n}") for n in range(2)))
     assert found.paired is None
     assert sentences(found) == [line]
@@ -113,7 +113,7 @@ def test_a_comparison_is_paired_over_the_same_utterances(home):
             Frame("text", f.slots) if i % every == every - 1 else f for i, f in enumerate(truth)
         ]
         place = folder.trial_folder(f"one{number}")
-        evidence.write_counts(place, np.arange(200), count_frames(truth, said))
+        saved_predictions.write_counts(place, np.arange(200), count_frames(truth, said))
     a, b, right = (side(home, f"one:one{n}") for n in range(3))
     change, low, high = compare(a, b).paired
     assert change == pytest.approx(100.0)

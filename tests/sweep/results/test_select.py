@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.results import gap, select
+from sweep.results import select, utility_gap
 from sweep.results.tables.trials import results_table
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
@@ -161,7 +161,7 @@ def test_one_trial_is_chosen_on_one_corpus_and_each_has_its_sentence():
     assert select.choose_one(_CORPORA, epsilon_max=2).plan.id == "easy"
     with refused(r"one corpus.*atis, snips.*easy, dear"):
         select.choose_one(_CORPORA)
-    said = gap.sentences(_CORPORA)
+    said = utility_gap.sentences(_CORPORA)
     assert [words for words in said if words.startswith("at epsilon")] == [
         "at epsilon ≤ 8 on atis use easy (easy, epsilon 1): 20.0 errors in 100;"
         " no finished baseline to compare it with",
@@ -191,11 +191,11 @@ def test_ratios_are_to_the_baseline_of_the_same_data_and_model():
 
 def test_the_spread_of_a_group():
     (group,) = select.groups([record(str(n), group="g", ser=float(n)) for n in (1, 2, 3)])
-    assert group.spread("ser") == select.Spread(mean=2.0, std=1.0, count=3)
+    assert group.spread("ser") == select.MeanStd(mean=2.0, std=1.0, count=3)
     assert group.spread("nothing") is None
     (lone,) = select.groups([record("x", ser=1.0, epsilon=math.inf)])
-    assert lone.spread("ser") == select.Spread(mean=1.0, std=None, count=1)
-    assert lone.spread("epsilon") == select.Spread(mean=math.inf, std=None, count=1)
+    assert lone.spread("ser") == select.MeanStd(mean=1.0, std=None, count=1)
+    assert lone.spread("epsilon") == select.MeanStd(mean=math.inf, std=None, count=1)
 
 
 FIGURE = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, math.inf])
@@ -234,7 +234,7 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
     assert len({target for target, _ in sers}) == len(sers), "one SER a target"
     for way in ("ser", "mauve"):
         assert len({select.choose(records, best=way)[0].plan.id for records in made}) == 1
-    assert len({gap.gap(records).best.plan.id for records in made}) == 1
+    assert len({utility_gap.gap(records).best.plan.id for records in made}) == 1
 
 
 def test_a_calibrated_trial_that_was_stopped_has_spent_less_than_its_target():

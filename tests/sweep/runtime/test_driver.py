@@ -130,7 +130,7 @@ def test_an_ended_trial_keeps_no_checkpoint(stage, early):
     stage.train(1)
     stage.keep_checkpoint()
     stage.finish(1, early=early)
-    assert not checkpoint.is_there(stage.place)
+    assert not checkpoint.exists(stage.place)
 
 
 def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(stage):

@@ -13,7 +13,7 @@ from tests.libraries import IGNORED
 from tests.refusals import refused
 from tests.sweep.runtime.test_ray_trials import LOCAL, NUM_GPUS, Diary, make_jobs, trained
 from trainables.system.communication import Alone
-from trainables.tasks._frame import on_device
+from trainables.tasks._trial_result import on_device
 
 pytestmark = IGNORED
 _NOTHING = Plan(name="s", trials=())

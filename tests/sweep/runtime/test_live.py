@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from sweep import phases
+from sweep import status
+from sweep.progress_display import lines, num_expected, preparing, watching
 from sweep.results.tables.progress import Progress, View
-from sweep.shown import lines, num_expected, preparing, watching
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
@@ -192,10 +192,10 @@ def render(view):
 
 def test_the_table_shows_phases_outside_of_training(clock, tmp_path):
     view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
-    view.phase = phases.STARTING_RAY
+    view.phase = status.STARTING_RAY
     assert "starting Ray: 0 of 0 done" in render(view)
     (tmp_path / "a").mkdir()
-    view.phase = phases.TRAINING
+    view.phase = status.TRAINING
     view.update("a", RUNNING)
     assert "running" in render(view)
     phase.FOLDER.set(tmp_path / "a")
@@ -210,13 +210,13 @@ def test_the_table_shows_phases_outside_of_training(clock, tmp_path):
 def test_in_a_pipe_each_phase_is_a_line_once():
     console = Console(file=io.StringIO(), width=140)
     with preparing(console, quiet=False):
-        phases.enter(phases.PLANNING)  # a refusal stays one line
+        status.enter(status.PLANNING)  # a refusal stays one line
     with watching(View("toy"), console, quiet=False):
-        phases.enter(phases.STARTING_RAY)
-        phases.enter(phases.STARTING_RAY)
-        phases.enter(phases.TRAINING)
-        phases.enter(phases.COMPARING)
-    phases.enter(phases.DELIVERING)  # without a listener
+        status.enter(status.STARTING_RAY)
+        status.enter(status.STARTING_RAY)
+        status.enter(status.TRAINING)
+        status.enter(status.COMPARING)
+    status.enter(status.DELIVERING)  # without a listener
     printed = console.file.getvalue().splitlines()
     assert printed == ["starting Ray ...", "comparing trials ..."]
 
@@ -267,8 +267,8 @@ class Gone(io.StringIO):
 def test_a_sweep_outlives_the_screen_that_shows_it(number, is_terminal):
     console = Console(file=Gone(number), force_terminal=is_terminal)
     with preparing(console, quiet=False):
-        phases.enter(phases.CALIBRATING)
+        status.enter(status.CALIBRATING)
     with watching(View("toy"), console, quiet=False) as watch:
-        phases.enter(phases.STARTING_RAY)
+        status.enter(status.STARTING_RAY)
         watch("a", RUNNING)
         watch("a", done())

@@ -12,12 +12,12 @@ from rich.console import Console
 
 from sweep import cli
 from sweep.planning import ledger_check
+from sweep.progress_display import view_of, watching
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
 from sweep.runtime import runner, selection, worker_loop
 from sweep.runtime.events import RayFailed
 from sweep.search import private_selection as search
-from sweep.shown import view_of, watching
 from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG, SweepFolder, Vault
@@ -38,7 +38,7 @@ from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.cards.page import to_markdown
 from trainables.config.mechanism import with_noise
 from trainables.dp.accounting import certify
-from trainables.dp.accounting.claim import nearest_gaussian_mu
+from trainables.dp.accounting.privacy_semantics import nearest_gaussian_mu
 from trainables.dp.accounting.releases import Number
 from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
 

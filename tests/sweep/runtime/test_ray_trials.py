@@ -174,10 +174,10 @@ class Waits:
 
 
 # First in the file: a gang still starts when its pool is gone, and must have ended before Ray.
-@pytest.mark.parametrize("gang", [Waits, pytest.param(tune.gang, marks=pytest.mark.slow)])
-def test_what_tune_does_not_explore_is_not_trained(gang, cluster, tmp_path, monkeypatch):
+@pytest.mark.parametrize("gang", [Waits, pytest.param(tune.worker_group, marks=pytest.mark.slow)])
+def test_what_tune_does_not_explore_is_not_trained(worker_group, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(tune.tune, "Tuner", Idle)
-    monkeypatch.setattr(tune, "gang", gang)
+    monkeypatch.setattr(tune, "gang", worker_group)
     jobs, diary = make_jobs(tmp_path), Diary()
     with refused("Ray Tune ended before every trial had begun", SweepError):
         run_trials(jobs, events=diary, settings=ALONE)
@@ -200,7 +200,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     """One worker serves trials that end in every way; each is better than all before it, whatever
     the seed, but the last one, which the scheduler stops.
     """
-    jobs, gang = make_jobs(tmp_path / "gang", count=7), Diary(t2=2, t5=1)
+    jobs, worker_group = make_jobs(tmp_path / "gang", count=7), Diary(t2=2, t5=1)
     for index, rate in enumerate((0.1, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1.0)):
         fields = jobs[index].config.model_dump(mode="json")
         fields["training"] |= {"learning_rate": rate, "seed": max(index, 1)}
@@ -213,15 +213,19 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
 
     def events(event):
         _note_listeners(found, event)
-        return gang(event)
+        return worker_group(event)
 
     asha = SETTINGS.model_copy(update={"scheduler": "asha", "max_epochs": 100})
     run_trials(jobs, events=events, settings=asha)
 
-    assert gang.ser("t0") == alone.ser("t0")
-    assert gang.ser("t1") == gang.ser("t0"), "the same trial, in fresh and in reused workers"
-    assert gang.ser("t4") == alone.ser("t4")
-    reported = [event.report.epochs_done for event in gang.of("t4", "epoch") if event.report]
+    assert worker_group.ser("t0") == alone.ser("t0")
+    assert worker_group.ser("t1") == worker_group.ser("t0"), (
+        "the same trial, in fresh and in reused workers"
+    )
+    assert worker_group.ser("t4") == alone.ser("t4")
+    reported = [
+        event.report.epochs_done for event in worker_group.of("t4", "epoch") if event.report
+    ]
     assert reported == [1, 2, 3]
     where = {line.split(" ", 1)[1] for job in jobs for line in trained(job)}
     (same,) = where  # one worker served every trial, and sees none of the eight GPUs
@@ -230,11 +234,11 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert trained_epochs(jobs[2]) == [1, 2], "the budget stops at its epoch"
     assert trained_epochs(jobs[5]) == [1]
     assert trained_epochs(jobs[6]) == [1], "the last trial, stopped: nothing waits for ever"
-    reasons = {name: gang.of(name, "finished")[0].reason for name in ("t2", "t4", "t6")}
+    reasons = {name: worker_group.of(name, "finished")[0].reason for name in ("t2", "t4", "t6")}
     assert reasons == {"t2": "budget", "t4": "", "t6": "stopped by the scheduler of Ray Tune"}
-    assert gang.of("t2", "finished")[0].result.stopped_early
+    assert worker_group.of("t2", "finished")[0].result.stopped_early
 
-    (failed,) = gang.of("t3", "failed")
+    (failed,) = worker_group.of("t3", "failed")
     assert failed.reason.startswith("ValueError at toy_trial.py:")
     assert "account" not in failed.reason, "private text stays in the worker"
     assert not (tmp_path / "gang" / ".ray").exists(), "Ray's own files are gone"

@@ -13,8 +13,8 @@ from ray.tune.search.variant_generator import generate_variants
 
 from sweep.runtime.early_stopping import scheduler
 from sweep.runtime.events import PastEpoch, RunSettings, TrialJob
-from sweep.runtime.lease import TIME_ATTR, TRIAL
 from sweep.runtime.tune import space_of
+from sweep.runtime.tune_trial import TIME_ATTR, TRIAL
 from trainables.config.trial import parse
 
 METRIC = RunSettings().metric

@@ -33,12 +33,12 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path,
     """
     killed, before = tmp_path / "session", sessions()
     monkeypatch.setattr(search, "draw_number", lambda law, random: 3)
-    started, gang, seal, explored = [], tune.gang, Vault.seal, []
+    started, worker_group, seal, explored = [], tune.worker_group, Vault.seal, []
     while_it_ran = []
 
     def noted(name, *, slot, **options):
         started.append(slot)
-        return gang(name, slot=slot, **options)
+        return worker_group(name, slot=slot, **options)
 
     def seal_and_leave(self, space, plan):
         seal(self, space, plan)

@@ -192,7 +192,7 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     opened = gate(trial("a", mechanism=strict), total=total, state=lambda: state)
     assert train(opened, "a", 0, 1, 2) == [None] * 3
     if is_over:
-        state.add(log.Turn(entry="failed", trial="a"))
+        state.add(log.StatusChanged(entry="failed", trial="a"))
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
 
 
@@ -293,7 +293,7 @@ def folder_with(space, ended):
     """What a gate reads of a sweep's folder."""
     state = SweepState()
     for name in ended:
-        state.add(log.Turn(entry="failed", trial=name))
+        state.add(log.StatusChanged(entry="failed", trial=name))
     parts = {"space": lambda: space, "about": lambda: {}, "state": lambda: state}
     return SimpleNamespace(ledger_name="s", **parts)
 

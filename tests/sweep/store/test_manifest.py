@@ -30,12 +30,12 @@ def folder(tmp_path):
 
 
 def test_an_untouched_folder_is_whole(folder):
-    assert manifest.is_there(folder)
+    assert manifest.exists(folder)
     assert manifest.differences(folder) == ()
     manifest.require_whole(folder)
     assert set(read_json(folder / "manifest.json")["files"]) == set(_FILES)
     (folder / "manifest.json").unlink()
-    assert not manifest.is_there(folder)
+    assert not manifest.exists(folder)
     assert manifest.differences(folder) == ("manifest.json is missing",)
 
 

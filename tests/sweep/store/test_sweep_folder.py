@@ -107,7 +107,7 @@ def test_a_denied_trial_has_begun_where_an_epoch_has_run(files):
     assert (status(files), of(files).has_begun) == (TrialStatus.PLANNED, False)
     files.start_trial(TRIAL)
     assert of(files).has_begun
-    files.add(log.Turn(entry="denied", trial=TRIAL.id, reason="no room"))
+    files.add(log.StatusChanged(entry="denied", trial=TRIAL.id, reason="no room"))
     assert (status(files), of(files).has_begun) == (TrialStatus.PLANNED, False)
     assert files.record(TRIAL, running=True).reason == "no room"
     files.add_epoch(TRIAL.id, epoch(1), when=1.0)
@@ -119,7 +119,7 @@ def test_a_denied_trial_has_begun_where_an_epoch_has_run(files):
 
 def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files):
     files.start_trial(TRIAL)
-    files.add(log.Turn(entry="failed", trial=TRIAL.id, reason="broke", time=1.0))
+    files.add(log.StatusChanged(entry="failed", trial=TRIAL.id, reason="broke", time=1.0))
     assert status(files, runs=False) is TrialStatus.REFUSED
     assert status(files) is TrialStatus.FAILED
     assert files.record(TRIAL, running=False).reason == "broke"
@@ -196,9 +196,11 @@ _STEPS = {
     "first epoch": lambda files: files.add_epoch(TRIAL.id, epoch(1, loss=math.nan), when=1.0),
     "third epoch": lambda files: files.add_epoch(TRIAL.id, epoch(3, epsilon=math.inf), when=3.0),
     "begin anew": lambda files: files.add_epoch(TRIAL.id, ANEW, when=4.0),
-    "deny": lambda files: files.add(log.Turn(entry="denied", trial=TRIAL.id, reason="no room")),
+    "deny": lambda files: files.add(
+        log.StatusChanged(entry="denied", trial=TRIAL.id, reason="no room")
+    ),
     "fail": lambda files: files.add(
-        log.Turn(entry="failed", trial=TRIAL.id, reason="broke", time=5.0)
+        log.StatusChanged(entry="failed", trial=TRIAL.id, reason="broke", time=5.0)
     ),
     "end": lambda files: (
         files.start_trial(TRIAL),
@@ -207,7 +209,9 @@ _STEPS = {
     "compare": lambda files: files.write_panel(
         TRIAL.id, {"metrics": {"gap": math.inf}, "notes": ["n"], "violation": None}
     ),
-    "choose": lambda files: files.add(log.Chosen(trials=(replace(TRIAL, id="chosen"), TRIAL))),
+    "choose": lambda files: files.add(
+        log.TrialsSuggested(trials=(replace(TRIAL, id="chosen"), TRIAL))
+    ),
     "plan": lambda files: files.replace_plan(files.space(), PLAN),
     "note": lambda files: files.note(budget_total=8.0),
 }
@@ -343,9 +347,9 @@ def test_each_choice_is_seen_once_and_in_its_order(files):
     c, d, e = (replace(TRIAL, id=name) for name in "cde")
     early = SweepFolder(files.path)
     assert early.plan().trials[0] is early.plan().trials[0], "nothing is parsed again"
-    files.add(log.Chosen(trials=(c, d)))
+    files.add(log.TrialsSuggested(trials=(c, d)))
     assert ids(early) == [TRIAL.id, "refused", "c", "d"]
-    files.add(log.Chosen(trials=(d, TRIAL, e)))
+    files.add(log.TrialsSuggested(trials=(d, TRIAL, e)))
     assert ids(early) == ids(SweepFolder(files.path)) == [TRIAL.id, "refused", "c", "d", "e"]
     files.replace_plan(files.space(), Plan(name="toy", trials=(c,)))
     assert ids(early) == ids(SweepFolder(files.path)) == ["c"]

@@ -7,7 +7,7 @@ from sweep.synthesis.trained_text import Trained
 from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig, part
 from trainables.dp.accounting import account
-from trainables.dp.accounting.claim import meaning
+from trainables.dp.accounting.privacy_semantics import meaning
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models.causal_lm import Config
 

@@ -7,7 +7,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from sweep import phases
+from sweep import status
 from sweep.settings import from_environment
 from sweep.tracking import delivery as delivery_thread
 from sweep.tracking.delivery import Delivery, StoreAway, may_pass
@@ -122,7 +122,7 @@ def test_a_store_is_waited_for_while_it_takes_trials(sweep, settings, monkeypatc
     for name, value in changes.items():
         monkeypatch.setattr(delivery_thread, name, value)
     delivery = Delivery(settings, sweep)
-    with phases.listener(words.append):
+    with status.listener(words.append):
         assert delivery.close() == "the tracking store is slow"
     assert words[-1] == "delivering results: 11 of 12 trials"
     assert capsys.readouterr().err == f"MLflow failed (the tracking store is slow): {LATER}\n"

@@ -4,7 +4,7 @@ from typing import Literal
 
 from trainables.data import configs as data_configs
 from trainables.data.datasets import _lexicon
-from trainables.data.synthetic import Domain, Made, zipf
+from trainables.data.synthetic import Domain, SyntheticCorpus, zipf
 
 PUBLIC = True
 LICENCE = "made by this project"
@@ -146,6 +146,6 @@ class Config(data_configs.MadeFrames):
     name: Literal["video"] = "video"
 
 
-_MADE = Made(DOMAIN)
+_MADE = SyntheticCorpus(DOMAIN)
 default_path, files, recipe = _MADE.default_path, _MADE.files, _MADE.recipe
 read, schema, pool_size = _MADE.read, _MADE.schema, _MADE.pool_size

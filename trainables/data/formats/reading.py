@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from trainables.data.formats import rasa
 from trainables.data.formats.fields import Options, fields_of, has_text, is_usual
-from trainables.data.formats.judging import TAG
+from trainables.data.formats.label_scheme import TAG
 from trainables.data.records import PART_NAMES
 from trainables.errors import InvalidData, InvalidInput, kind_of, words_of
 from trainables.io.documents import DocumentProblem, parse_json

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainables.data.formats import reading
 from trainables.data.formats.fields import Options, Record, SpanUnit, are_spans, literal, record_of
-from trainables.data.formats.judging import TAG, readings, utterance_of, word_places
+from trainables.data.formats.label_scheme import TAG, readings, utterance_of, word_places
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
 from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData, InvalidInput

@@ -186,7 +186,7 @@ def _calibrate(
             """Close to the exact figure and mostly above it, in some hundredths of a second."""
             what = unit.scale_noise(z)
             steps = what.everything
-            if is_long(steps) and not pld.why_not(steps, delta=delta, replace_one=False):
+            if is_long(steps) and not pld.unsupported_reason(steps, delta=delta, replace_one=False):
                 # The Gaussian mechanism that a long composition tends to: close, but no bound.
                 mu = math.sqrt(sum(step.count for step in steps)) * pld.typical_loss(steps)
                 return gaussian_epsilon(mu, delta)

@@ -19,8 +19,13 @@ from typing import Literal
 import numpy as np
 
 from trainables.dp.accounting import library, pld, renyi
-from trainables.dp.accounting.gaussian import is_exact, known_coins, mu_of, one_gaussian
-from trainables.dp.accounting.pld import twice
+from trainables.dp.accounting.gaussian import (
+    is_exact,
+    merge_gaussians,
+    mu_of,
+    without_amplification,
+)
+from trainables.dp.accounting.pld import for_replace_one
 from trainables.dp.accounting.releases import (
     Allocated,
     BestOf,
@@ -143,7 +148,7 @@ def _least(
     if not best_of and is_exact(exactly) and only in (None, "gaussian"):
         return _gaussian(exactly, delta, effort), True
     efforts = _CHEAPER[effort] if only is None else (effort,)
-    steps = one_gaussian(steps)
+    steps = merge_gaussians(steps)
     found = [_bounds(steps, best_of, delta, each, only, replace_one) for each in efforts]
     bounds = [bound for each in found for bound in each]
     if ("pld", True) in [bound[1:] for bound in bounds]:  # the library has the last word
@@ -158,7 +163,7 @@ def _gaussian(steps: tuple[Step, ...], delta: float, effort: Effort) -> Bound:
     known = library.gaussian_epsilon(mu_of(steps), delta) if effort == "exact" else None
     if known is not None:
         return known, "gaussian", True
-    return known_coins(steps, delta=delta), "gaussian", False
+    return without_amplification(steps, delta=delta), "gaussian", False
 
 
 @lru_cache(maxsize=16_384)
@@ -175,14 +180,14 @@ def _bounds(
         return ((0.0, only or "gaussian", True),)
     found: list[Bound] = []
     if only in (None, "gaussian") and not best_of:
-        known = twice(steps) if replace_one else steps
-        found.append((known_coins(known, delta=delta), "gaussian", False))
+        known = for_replace_one(steps) if replace_one else steps
+        found.append((without_amplification(known, delta=delta), "gaussian", False))
     if only in (None, "rdp"):
         of_library = not best_of and not any(isinstance(step, Allocated) for step in steps)
         found.append((_renyi(steps, best_of, delta, effort, replace_one), "rdp", of_library))
     if only in (None, "pld"):
         refusal = "pld: expected no selection (rdp bounds it)" if best_of else ""
-        refusal = refusal or pld.why_not(steps, delta=delta, replace_one=replace_one)
+        refusal = refusal or pld.unsupported_reason(steps, delta=delta, replace_one=replace_one)
         if only and refusal:
             raise CannotAnalyze(refusal)
         if not refusal and (only or _is_affordable(steps, effort)):
@@ -252,7 +257,7 @@ def _under(what: Training, replace_one: bool) -> tuple[Step, ...]:
     """Its steps, those on all records with the noise that they have under the relation."""
     if not replace_one or what.neighboring_relation == "replace_one":
         return what.everything
-    return twice(what.everything, kinds=Gaussian)
+    return for_replace_one(what.everything, kinds=Gaussian)
 
 
 @lru_cache(maxsize=1_024)
@@ -289,10 +294,10 @@ def profile(
     if isinstance(what, BestOf) or accountant == "rdp":
         divergences = renyi.curve(_within_reach(what) if isinstance(what, Training) else what)
         return [(renyi.to_epsilon(divergences, delta=each), each) for each in deltas]
-    steps = one_gaussian(_within_reach(what).everything)
+    steps = merge_gaussians(_within_reach(what).everything)
     if accountant == "pld":
         grid = pld.interval(steps, delta=delta, points=points_for(steps))
         return library.profile(steps, grid=grid, epsilons=epsilons)
     if is_exact(steps):
         return [(_gaussian(steps, each, "exact")[0], each) for each in deltas]
-    return [(known_coins(steps, delta=each), each) for each in deltas]
+    return [(without_amplification(steps, delta=each), each) for each in deltas]

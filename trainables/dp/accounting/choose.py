@@ -8,7 +8,7 @@ from types import ModuleType
 from trainables import catalogue
 from trainables.dp.accounting.accountants import paper_zcdp
 from trainables.dp.accounting.certification import Certificate, Effort, certify, profile
-from trainables.dp.accounting.claim import PROFILE_DELTAS, PROFILE_EPSILONS, meaning
+from trainables.dp.accounting.privacy_semantics import PROFILE_DELTAS, PROFILE_EPSILONS, meaning
 from trainables.dp.accounting.releases import (
     BestOf,
     Release,

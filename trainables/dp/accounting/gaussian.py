@@ -51,7 +51,7 @@ def mu_of(steps: Sequence[Step]) -> float:
     return math.sqrt(math.fsum(step.count / (step.sigma * step.sigma) for step in steps))
 
 
-def one_gaussian(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def merge_gaussians(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps with all that are on all records as one, which their composition is."""
     whole = tuple(step for step in steps if isinstance(step, Gaussian))
     if sum(step.count for step in whole) < 2:
@@ -60,7 +60,7 @@ def one_gaussian(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 @lru_cache(maxsize=4_096)
-def known_coins(steps: tuple[Step, ...], *, delta: float) -> float:
+def without_amplification(steps: tuple[Step, ...], *, delta: float) -> float:
     """Epsilon of steps of which the adversary knows where the record is: exact where all are on all
     records, else an upper bound.
 

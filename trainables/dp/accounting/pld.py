@@ -16,8 +16,8 @@ from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPriv
 from numpy.typing import NDArray
 from scipy import fft, signal
 
-from trainables.dp.accounting.gaussian import is_exact, known_coins
-from trainables.dp.accounting.releases import Allocated, Sampled, Step, quieter
+from trainables.dp.accounting.gaussian import is_exact, without_amplification
+from trainables.dp.accounting.releases import Allocated, Sampled, Step, with_noise_scaled
 
 Floats = NDArray[np.float64]
 
@@ -31,13 +31,16 @@ _TAILS = 1e-15  # of the mass of a composition, which count as an infinite loss
 DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
 
 
-def why_not(steps: tuple[Step, ...], *, delta: float, replace_one: bool) -> str:
+def unsupported_reason(steps: tuple[Step, ...], *, delta: float, replace_one: bool) -> str:
     """Why there is no figure; empty where there is one."""
     if replace_one and is_exact(steps):
         return "pld: expected sampling poisson, got shuffle (gaussian is exact)"
     if any(isinstance(step, Allocated) for step in steps):
         return "pld: expected sampling poisson, got random_allocation (rdp bounds it)"
-    if known_coins(steps if not replace_one else twice(steps), delta=delta) > DEAR_EPSILON:
+    if (
+        without_amplification(steps if not replace_one else for_replace_one(steps), delta=delta)
+        > DEAR_EPSILON
+    ):
         return (
             f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
             " the bounds of the accountants gaussian and rdp exist"
@@ -189,9 +192,13 @@ def _deltas(loss: GaussianPrivacyLoss, epsilons: Floats) -> Floats:
     return np.clip(deltas, 0, 1)
 
 
-def twice(steps: tuple[Step, ...], *, kinds: Any = (Sampled, Allocated)) -> tuple[Step, ...]:
+def for_replace_one(
+    steps: tuple[Step, ...], *, kinds: Any = (Sampled, Allocated)
+) -> tuple[Step, ...]:
     """Steps of these kinds where the sum moves twice as far; the others as they are."""
-    return tuple(quieter((step,), 0.5)[0] if isinstance(step, kinds) else step for step in steps)
+    return tuple(
+        with_noise_scaled((step,), 0.5)[0] if isinstance(step, kinds) else step for step in steps
+    )
 
 
 def interval(steps: tuple[Step, ...], *, delta: float, points: int) -> float:
@@ -201,7 +208,7 @@ def interval(steps: tuple[Step, ...], *, delta: float, points: int) -> float:
     one of them rounds up more than they lose.
     """
     largest = max(_largest_loss(step) for step in steps)
-    width = max(known_coins(steps, delta=delta), _STEP_SHARE * largest)
+    width = max(without_amplification(steps, delta=delta), _STEP_SHARE * largest)
     share = (COARSE / points) ** 0.25  # the finest grid is within a percent
     needed = max(share * typical_loss(steps), largest / _MOST_STEP_POINTS)
     return _round_down(min(width, points * needed) / points)

@@ -114,7 +114,7 @@ class Training:
 
     def scale_noise(self, factor: float) -> Training:
         """The release with `factor` times the training noise; what stands beside is unchanged."""
-        return replace(self, steps=quieter(self.steps, factor))
+        return replace(self, steps=with_noise_scaled(self.steps, factor))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +201,7 @@ class Start:
     releases: tuple[Release, ...]
 
 
-def quieter(steps: tuple[S, ...], factor: float) -> tuple[S, ...]:
+def with_noise_scaled(steps: tuple[S, ...], factor: float) -> tuple[S, ...]:
     """The steps with `factor` times their noise."""
     return tuple(replace(step, sigma=step.sigma * factor) for step in steps)
 

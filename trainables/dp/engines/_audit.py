@@ -9,14 +9,14 @@ import torch
 from trainables import catalogue
 from trainables.dp.accounting.gaussian import gaussian_epsilon
 from trainables.dp.audit.audit import StepAudit, distinguish, effective_multiplier
-from trainables.dp.engines._engine import Engine, Setup
-from trainables.dp.engines._toy import (
+from trainables.dp.engines._audit_model import (
     ChosenBatch,
     ChosenByRecord,
     ChosenGradients,
     ChosenRecords,
     draw_of,
 )
+from trainables.dp.engines._engine import Engine, Setup
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import public_key
 from trainables.errors import InvalidInput

@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from trainables.dp.clipping import clip_factor
-from trainables.dp.layers.tape import plain
+from trainables.dp.layers.recorder import plain
 from trainables.dp.population import Ids
-from trainables.dp.sampling import Draw
+from trainables.dp.sampling import SampledBatch
 
 TOLERANCE = 1e-4  # of C: the rounding that the promise of a released norm allows
 _FEWEST, _MOST = 2, 4  # records an epoch
@@ -61,8 +61,8 @@ class Schedule:
         self._now = np.random.default_rng(0)
 
     def part_of(
-        self, draw: Draw, epoch: int, step: int, *, also: Ids = _NONE
-    ) -> tuple[Draw, Ids] | None:
+        self, draw: SampledBatch, epoch: int, step: int, *, also: Ids = _NONE
+    ) -> tuple[SampledBatch, Ids] | None:
         """The records of a step to compare, and which of their units are formed alone; None: none.
         An empty step leaves it to the next one. `also` are places in `draw` to compare beside them.
         """
@@ -82,13 +82,15 @@ class Schedule:
         return part, order[np.cumsum(sizes) - sizes < most]
 
 
-def some_of(draw: Draw, most: int, coins: np.random.Generator, *, also: Ids = _NONE) -> Draw:
+def some_of(
+    draw: SampledBatch, most: int, coins: np.random.Generator, *, also: Ids = _NONE
+) -> SampledBatch:
     """At most `most` random records of `draw`, of as few units as hold them, and those `also`."""
     place = coins.permutation(draw.num_units)[draw.unit]
     return taken(draw, np.union1d(np.lexsort((coins.random(len(place)), place))[:most], also))
 
 
-def taken(draw: Draw, chosen: Ids) -> Draw:
+def taken(draw: SampledBatch, chosen: Ids) -> SampledBatch:
     """The records at the places `chosen` of `draw`, which rise, as a draw of their units."""
     units, unit, sizes = np.unique(draw.unit[chosen], return_inverse=True, return_counts=True)
     return replace(
@@ -99,7 +101,7 @@ def taken(draw: Draw, chosen: Ids) -> Draw:
 def difference(
     model: nn.Module,
     batch_of: Callable[[Ids], Any],
-    draw: Draw,
+    draw: SampledBatch,
     alone: Ids,
     *,
     clipped: Tensor,
@@ -186,7 +188,7 @@ class _Gradients:
 
 def _difference(
     gradient_of: _Gradients,
-    draw: Draw,
+    draw: SampledBatch,
     alone: Ids,
     clipped: Tensor,
     factors: Tensor,

@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from trainables import catalogue
 from trainables.dp import box_muller  # noqa: F401  # the noise in less time
 from trainables.dp.engines._gradient import GradientSource
-from trainables.dp.engines._passes import Pass
+from trainables.dp.engines._physical_batches import PhysicalBatch
 from trainables.dp.flat import FlatGradient, Layout
 from trainables.dp.layers.precision import Precision
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey
 from trainables.dp.optimizers._optimizer import Optimizer
 from trainables.dp.population import Ids
-from trainables.dp.sampling import Draw, Sampler, sampler
+from trainables.dp.sampling import SampledBatch, Sampler, sampler
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.metrics import training
 from trainables.system.communication import Communicator
@@ -172,11 +172,11 @@ class Engine(ABC):
         _refuse_different_weights(self.layout, comm)
 
     @abstractmethod
-    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+    def _fill(self, draw: SampledBatch, *, epoch: int, index: int) -> StepStats:
         """Put this process' share of the step's sum into `self._flat`, noise included."""
 
     @abstractmethod
-    def _divisor(self, draw: Draw) -> float:
+    def _divisor(self, draw: SampledBatch) -> float:
         """The divisor of the sum over all processes."""
 
     def step(self, epoch: int, step: int) -> StepStats:
@@ -241,7 +241,7 @@ class Engine(ABC):
         self._next_step = int(state["next_step"])
 
     def _add_piece(
-        self, draw: Draw, part: Pass, weights: NDArray[Any], out: FlatGradient
+        self, draw: SampledBatch, part: PhysicalBatch, weights: NDArray[Any], out: FlatGradient
     ) -> Tensor:
         """Add the weighted gradients of a pass' records, unclipped, to `out`; their losses."""
         where = slice(part.start, part.stop)
@@ -295,7 +295,7 @@ def _refuse_different_weights(layout: Layout, comm: Communicator) -> None:
         raise TrialFailed("expected equal weights on every worker at the start, got different ones")
 
 
-def _in_order_of(values: NDArray[np.integer], draw: Draw) -> Draw:
+def _in_order_of(values: NDArray[np.integer], draw: SampledBatch) -> SampledBatch:
     """The same step with its records in the order of `values` [R]: those of each unit, and where
     each is alone its unit with it.
     """

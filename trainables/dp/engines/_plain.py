@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from trainables.dp.engines._engine import Engine, StepStats, sum_of_losses
-from trainables.dp.engines._passes import passes
-from trainables.dp.sampling import Draw
+from trainables.dp.engines._physical_batches import passes
+from trainables.dp.sampling import SampledBatch
 
 
 class PlainEngine(Engine):
@@ -18,7 +18,7 @@ class PlainEngine(Engine):
     a thousand steps.
     """
 
-    def _divisor(self, draw: Draw) -> float:
+    def _divisor(self, draw: SampledBatch) -> float:
         drawn = float(max(1, draw.num_drawn))
         if self._clip_norm is None:
             return drawn
@@ -26,7 +26,7 @@ class PlainEngine(Engine):
         norm = float(self._flat.group_norms().norm()) / drawn
         return drawn * max(1.0, norm / self._clip_norm)
 
-    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+    def _fill(self, draw: SampledBatch, *, epoch: int, index: int) -> StepStats:
         losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
         weights = np.ones(len(draw.records))
         for part in passes(draw, limit=self._physical, units_apart=False):

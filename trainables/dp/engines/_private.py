@@ -19,13 +19,13 @@ from trainables.dp import scaling
 from trainables.dp.clipping import clip_factor, refuse_mixing
 from trainables.dp.engines._check import MOST_AT_FIRST, TOLERANCE, Schedule, difference, taken
 from trainables.dp.engines._engine import Engine, Setup, StepStats, sum_of_losses
-from trainables.dp.engines._passes import Pass, passes
+from trainables.dp.engines._physical_batches import PhysicalBatch, passes
 from trainables.dp.flat import FlatGradient
 from trainables.dp.gradient_hook import GradientHook
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import add_noise_
 from trainables.dp.population import Ids
-from trainables.dp.sampling import Draw
+from trainables.dp.sampling import SampledBatch
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.metrics.training import CLIP_DIFFERENCE
 
@@ -67,11 +67,11 @@ class PrivateEngine(Engine):
         if mechanism.group_scale == "public":
             self._take_public_scale(setup.public_batch)
 
-    def _divisor(self, draw: Draw) -> float:
+    def _divisor(self, draw: SampledBatch) -> float:
         """M, fixed, because dividing by the drawn number would release it."""
         return float(self.mechanism.num_microbatches)
 
-    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+    def _fill(self, draw: SampledBatch, *, epoch: int, index: int) -> StepStats:
         # All of it before validation, in whose mode code may clear what it has kept.
         is_last = index + 1 == self.mechanism.steps_until(epoch + 1)
         with self._watched(deep=is_last):
@@ -118,7 +118,7 @@ class PrivateEngine(Engine):
             return figures
         return figures | {CLIP_DIFFERENCE: max(self.comm.gather(self._largest_difference))}
 
-    def _check_clipping(self, draw: Draw, epoch: int, step: int) -> dict[int, Tensor]:
+    def _check_clipping(self, draw: SampledBatch, epoch: int, step: int) -> dict[int, Tensor]:
         """Compare the clipped sum of a part of the step's records where that is due. The flat
         buffer is empty before and after. Returns the norms of some units as they are without the
         others, by the units' places among those of `draw` that have records.
@@ -177,7 +177,7 @@ class PrivateEngine(Engine):
             return {}  # a pass alone is rounded, or drawn, otherwise
         return _whole_units(draw, part, norms_alone)
 
-    def _longest(self, draw: Draw) -> Ids:
+    def _longest(self, draw: SampledBatch) -> Ids:
         """The place in `draw` of its longest record, where the step itself is not compared with its
         units alone: it would move the bounds of the others first.
         """
@@ -218,7 +218,7 @@ class PrivateEngine(Engine):
             " privacy.noise_multiplier with a larger batch)"
         )
 
-    def _add_clipped(self, draw: Draw) -> tuple[Tensor, Tensor]:
+    def _add_clipped(self, draw: SampledBatch) -> tuple[Tensor, Tensor]:
         """Add this process' clipped units, in original scale, to the flat buffer: (sum of losses,
         norms of the units with records).
         """
@@ -245,7 +245,7 @@ class PrivateEngine(Engine):
         return of_losses, every
 
     def _add_units(
-        self, draw: Draw, part: Pass, weights: NDArray[np.float32]
+        self, draw: SampledBatch, part: PhysicalBatch, weights: NDArray[np.float32]
     ) -> tuple[Tensor, Tensor]:
         """Several whole units in one pass: (norms of those with records, losses)."""
         where = slice(part.start, part.stop)
@@ -326,7 +326,7 @@ class PrivateEngine(Engine):
             self._source.add_mean(batch, self._flat)
         self._set_scale(self._scale_of_mean(1.0))
 
-    def _take_raw_scale(self, draw: Draw) -> None:
+    def _take_raw_scale(self, draw: SampledBatch) -> None:
         """The paper's alpha_k: norms of the first mean gradient, released without noise."""
         self._flat.zero_()
         for part in passes(draw, limit=self._physical, units_apart=False):
@@ -361,7 +361,9 @@ class PrivateEngine(Engine):
                 )
 
 
-def _whole_units(draw: Draw, part: Draw, norms: dict[int, Tensor]) -> dict[int, Tensor]:
+def _whole_units(
+    draw: SampledBatch, part: SampledBatch, norms: dict[int, Tensor]
+) -> dict[int, Tensor]:
     """`norms` of units of `part` by their places among the units of `draw` that have records, for
     those that are in `part` with all of their records.
     """

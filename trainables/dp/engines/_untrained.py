@@ -1,7 +1,7 @@
 """The engine of a model that is evaluated without training; it takes no step."""
 
 from trainables.dp.engines._engine import Engine, StepStats
-from trainables.dp.sampling import Draw
+from trainables.dp.sampling import SampledBatch
 from trainables.errors import TrialFailed
 
 
@@ -16,8 +16,8 @@ class UntrainedEngine(Engine):
         """Raises: TrialFailed, always, because a step would read records without a charge."""
         raise TrialFailed("expected no step of a model that is not trained, got one")
 
-    def _divisor(self, draw: Draw) -> float:
+    def _divisor(self, draw: SampledBatch) -> float:
         raise AssertionError("no step, no divisor")
 
-    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+    def _fill(self, draw: SampledBatch, *, epoch: int, index: int) -> StepStats:
         raise AssertionError("no step, no gradient")

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config.sections import HANDED_IN, NoiseCalibration, PrivacyConfig, Sampling
-from trainables.dp.engines._look import Look
+from trainables.config.sections import (
+    INTERNAL_DISCRIMINATOR,
+    NoiseCalibration,
+    PrivacyConfig,
+    Sampling,
+)
+from trainables.dp.engines._chart_style import ChartStyle
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from trainables.dp.mechanism import Mechanism
 
 TASKS = ("nlu", "synthesis")
-LOOK = Look(label="DP-SGD", light="#B84F00", dark="#F0995A", mark="diamond")
+LOOK = ChartStyle(label="DP-SGD", light="#B84F00", dark="#F0995A", mark="diamond")
 PAPER_FIGURE = False
 AUDITED = (
     {"privacy.sampling": "poisson"},
@@ -29,7 +34,7 @@ AUDITED = (
 class Config(PrivacyConfig):
     """The fields of `privacy` with `engine: dp_sgd`."""
 
-    engine: Annotated[Literal["dp_sgd"], HANDED_IN] = "dp_sgd"
+    engine: Annotated[Literal["dp_sgd"], INTERNAL_DISCRIMINATOR] = "dp_sgd"
     sampling: Sampling | None = "poisson"
     noise_calibration: NoiseCalibration | None = "central"
     microbatch_size: Annotated[int | None, Field(ge=1)] = 1

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from trainables.config.sections import HANDED_IN, NoiseCalibration, PrivacyConfig, Sampling
-from trainables.dp.engines._look import Look
+from trainables.config.sections import (
+    INTERNAL_DISCRIMINATOR,
+    NoiseCalibration,
+    PrivacyConfig,
+    Sampling,
+)
+from trainables.dp.engines._chart_style import ChartStyle
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.dp.mechanism import Mechanism
 
 TASKS = ("nlu",)
-LOOK = Look(label="eDP-SGD", light="#0072B2", dark="#56B4E9", mark=None)
+LOOK = ChartStyle(label="eDP-SGD", light="#0072B2", dark="#56B4E9", mark=None)
 PAPER_FIGURE = True
 _EIGHT = {"training.num_workers": 8}
 AUDITED = (
@@ -39,7 +44,7 @@ AUDITED = (
 class Config(PrivacyConfig):
     """The fields of `privacy` with `engine: edp_sgd`. The defaults are the paper's."""
 
-    engine: Annotated[Literal["edp_sgd"], HANDED_IN] = "edp_sgd"
+    engine: Annotated[Literal["edp_sgd"], INTERNAL_DISCRIMINATOR] = "edp_sgd"
     sampling: Sampling | None = "shuffle"
     noise_calibration: NoiseCalibration | None = "paper"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from trainables.config.fields import constants_of
-from trainables.config.sections import HANDED_IN, DrawnConfig, PrivacyConfig, Sampling
-from trainables.dp.engines._look import Look
+from trainables.config.fields import fixed_fields
+from trainables.config.sections import INTERNAL_DISCRIMINATOR, DrawnConfig, PrivacyConfig, Sampling
+from trainables.dp.engines._chart_style import ChartStyle
 
 if TYPE_CHECKING:
     from torch import nn
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from trainables.dp.mechanism import Mechanism
 
 TASKS = ("nlu", "synthesis")
-LOOK = Look(label="SGD", light="#595959", dark="#b8b8b8", mark="cross")
+LOOK = ChartStyle(label="SGD", light="#595959", dark="#b8b8b8", mark="cross")
 PAPER_FIGURE = False
 AUDITED = ()
 
 
-@constants_of(PrivacyConfig, noise_multiplier=0.0)
+@fixed_fields(PrivacyConfig, noise_multiplier=0.0)
 class Config(DrawnConfig):
     """The fields of `privacy` with `engine: sgd`: those that say how records are drawn."""
 
-    engine: Annotated[Literal["sgd"], HANDED_IN] = "sgd"
+    engine: Annotated[Literal["sgd"], INTERNAL_DISCRIMINATOR] = "sgd"
     sampling: Sampling | None = "shuffle"
 
 

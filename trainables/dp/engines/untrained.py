@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from trainables.config.fields import constants_of
-from trainables.config.sections import HANDED_IN, DeltaConfig, PrivacyConfig
-from trainables.dp.engines._look import Look
+from trainables.config.fields import fixed_fields
+from trainables.config.sections import INTERNAL_DISCRIMINATOR, DeltaConfig, PrivacyConfig
+from trainables.dp.engines._chart_style import ChartStyle
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from trainables.dp.mechanism import Mechanism
 
 TASKS = ("nlu",)
-LOOK = Look(label="ε = 0 (prior)", light="#5B4A9C", dark="#A99BE0", mark="square")
+LOOK = ChartStyle(label="ε = 0 (prior)", light="#5B4A9C", dark="#A99BE0", mark="square")
 PAPER_FIGURE = False
 AUDITED = ()
 
 
-@constants_of(
+@fixed_fields(
     PrivacyConfig,
     noise_multiplier=0.0,
     sampling="full",
@@ -34,7 +34,7 @@ AUDITED = ()
 class Config(DeltaConfig):
     """The fields of `privacy` with `engine: untrained`: the delta at which epsilon is 0."""
 
-    engine: Annotated[Literal["untrained"], HANDED_IN] = "untrained"
+    engine: Annotated[Literal["untrained"], INTERNAL_DISCRIMINATOR] = "untrained"
 
 
 def check(mechanism: Mechanism) -> None:

@@ -21,7 +21,7 @@ from trainables.dp.layers.factored import FactoredLinear
 from trainables.dp.layers.layer_norm import LayerNorm
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.lstm import BiLstm
-from trainables.dp.layers.tape import Entry, Tape, Views, recording
+from trainables.dp.layers.recorder import LayerRecord, Recorder, Views, recording
 from trainables.dp.layers.tied_table import combine
 from trainables.dp.layers.units import Units
 from trainables.errors import InvalidInput
@@ -100,7 +100,7 @@ def clipped_sum(
         int(unit_of_record.min()) >= 0 and int(unit_of_record.max()) < num_units
     ):
         raise InvalidInput(f"expected unit_of_record in 0..{num_units - 1}")
-    tape = Tape()
+    tape = Recorder()
     _run(model, batch, weight_of_record, tape, views)
     units = Units(unit_of_record, num_units, device=out.device)
     inverse = (1 / group_scale.double().square()).tolist()
@@ -110,7 +110,7 @@ def clipped_sum(
 
 @torch.no_grad()
 def add_clipped(
-    recorded: Sequence[Entry],
+    recorded: Sequence[LayerRecord],
     units: Units,
     weights: Mapping[nn.Parameter, float],
     views: Views,
@@ -146,7 +146,7 @@ def gradient(model: LossModel, batch: Any, weight_of_record: Tensor, out: Tensor
     Raises: InvalidInput as `clipped_sum` does.
     """
     views = flat_views(model, out)
-    _run(model, batch, weight_of_record, Tape(views), views)
+    _run(model, batch, weight_of_record, Recorder(views), views)
 
 
 def flat_views(model: LossModel, out: Tensor) -> Views:
@@ -162,7 +162,7 @@ def flat_views(model: LossModel, out: Tensor) -> Views:
     return {p: piece.view_as(p) for p, piece in zip(parameters, pieces, strict=True)}
 
 
-def _run(model: LossModel, batch: Any, weights: Tensor, tape: Tape, parameters: Views) -> None:
+def _run(model: LossModel, batch: Any, weights: Tensor, tape: Recorder, parameters: Views) -> None:
     """One forward and backward pass under `tape`."""
     unknown = unsupported_modules(model)
     if unknown:

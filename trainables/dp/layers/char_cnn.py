@@ -22,10 +22,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.dp.layers.packing import Rows
-from trainables.dp.layers.rounding import Size, row_norms, sum_of_norms, sums_of, upper_bound
-from trainables.dp.layers.tape import (
+from trainables.dp.layers.recorder import (
     OfRows,
-    Tape,
+    Recorder,
     Views,
     apply,
     current,
@@ -33,6 +32,7 @@ from trainables.dp.layers.tape import (
     is_plain,
     row_factors,
 )
+from trainables.dp.layers.rounding import Size, row_norms, sum_of_norms, sums_of, upper_bound
 from trainables.dp.layers.units import Units
 
 # The alphabet is fixed and public: 0 is padding, 1 any other character, then printable ASCII.
@@ -174,7 +174,7 @@ class _CharCnn(torch.autograd.Function):
         word: Tensor,
         layer: CharCnn,
         rows: Rows,
-        tape: Tape | None,
+        tape: Recorder | None,
     ) -> Tensor:
         features, winners = _features(embedding, filters, bias, chars)
         ctx.save_for_backward(features, winners, word)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.recorder import OfRows, Recorder, Views, apply, current, row_factors
 from trainables.dp.layers.rounding import Size, row_norms, upper_bound
-from trainables.dp.layers.tape import OfRows, Tape, Views, apply, current, row_factors
 from trainables.dp.layers.units import Units
 
 
@@ -61,7 +61,7 @@ class EmbeddingEntry(OfRows):
 
 class _TapedEmbedding(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, ids: Tensor, tape: Tape, rows: Rows) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, ids: Tensor, tape: Recorder, rows: Rows) -> Tensor:
         ctx.layer = (weight, ids, tape, rows)
         return F.embedding(ids, weight)
 

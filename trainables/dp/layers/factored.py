@@ -19,8 +19,16 @@ from torch.autograd.function import once_differentiable
 from trainables.dp.layers.gram import FixedRows, gram_norms
 from trainables.dp.layers.packing import Rows
 from trainables.dp.layers.precision import as_operand, is_rounding, multiplies_bf16, product
+from trainables.dp.layers.recorder import (
+    OfRows,
+    Recorder,
+    Views,
+    apply,
+    current,
+    row_factors,
+    scaled_pair,
+)
 from trainables.dp.layers.rounding import Size, upper_bound, upper_row_norms
-from trainables.dp.layers.tape import OfRows, Tape, Views, apply, current, row_factors, scaled_pair
 from trainables.dp.layers.units import Units
 
 _AT_ONCE = 4_096  # rows of a product, so that their copy stays in the processor's cache
@@ -94,7 +102,13 @@ class KnownRows:
 class _TapedFactored(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, layer: Any, known: KnownRows, tape: Tape, rows: Rows
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        layer: Any,
+        known: KnownRows,
+        tape: Recorder,
+        rows: Rows,
     ) -> Tensor:
         own = layer.outputs_of(weight)
         operand, kept = known.pair(x.detach())

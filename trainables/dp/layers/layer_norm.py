@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.recorder import OfRows, Recorder, Views, apply, current
 from trainables.dp.layers.rounding import Size, row_norms, sum_of_norms, sums_of
-from trainables.dp.layers.tape import OfRows, Tape, Views, apply, current
 from trainables.dp.layers.units import Units
 
 
@@ -77,7 +77,7 @@ class LayerNormEntry(OfRows):
 class _TapedLayerNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, tape: Tape, rows: Rows
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, tape: Recorder, rows: Rows
     ) -> Tensor:
         out, mean, rstd = torch.native_layer_norm(x, [x.shape[1]], weight, bias, eps)
         ctx.save_for_backward(x, mean, rstd)

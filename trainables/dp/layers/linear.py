@@ -12,10 +12,9 @@ from torch.autograd.function import once_differentiable
 from trainables.dp.layers.gram import gram_norms, product_size
 from trainables.dp.layers.packing import Rows
 from trainables.dp.layers.precision import as_operand, product
-from trainables.dp.layers.rounding import Size
-from trainables.dp.layers.tape import (
+from trainables.dp.layers.recorder import (
     OfRows,
-    Tape,
+    Recorder,
     Views,
     apply,
     column_sums,
@@ -23,6 +22,7 @@ from trainables.dp.layers.tape import (
     row_factors,
     scaled_pair,
 )
+from trainables.dp.layers.rounding import Size
 from trainables.dp.layers.units import Units
 
 
@@ -65,7 +65,7 @@ class LinearEntry(OfRows):
 class _TapedLinear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tape: Tape, rows: Rows
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tape: Recorder, rows: Rows
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = (weight, bias, tape, rows)

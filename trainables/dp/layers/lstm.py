@@ -24,9 +24,8 @@ from torch.autograd.function import once_differentiable
 from trainables.dp.layers.gram import gram_norms, product_size
 from trainables.dp.layers.packing import TimeMajor
 from trainables.dp.layers.precision import as_operand, product
-from trainables.dp.layers.rounding import Size
-from trainables.dp.layers.tape import (
-    Tape,
+from trainables.dp.layers.recorder import (
+    Recorder,
     Views,
     apply,
     clear_units,
@@ -37,6 +36,7 @@ from trainables.dp.layers.tape import (
     row_factors,
     scaled_pair,
 )
+from trainables.dp.layers.rounding import Size
 from trainables.dp.layers.units import Units
 
 
@@ -193,7 +193,7 @@ class _BiLstm(torch.autograd.Function):
         x: Tensor,
         layer: BiLstm,
         layout: TimeMajor,
-        tape: Tape | None,
+        tape: Recorder | None,
         *parameters: nn.Parameter,
     ) -> Tensor:
         w_ih, w_hh, bias = parameters

@@ -20,8 +20,8 @@ from torch.nn.utils.rnn import pad_sequence
 from trainables.dp.layers.embedding import EmbeddingEntry
 from trainables.dp.layers.linear import LinearEntry
 from trainables.dp.layers.packing import Rows
+from trainables.dp.layers.recorder import LayerRecord, Views
 from trainables.dp.layers.rounding import FLOAT32, Size, joint_size, upper_bound
-from trainables.dp.layers.tape import Entry, Views
 from trainables.dp.layers.units import Units
 
 _CELLS = 4_000_000  # numbers of a Gram held at once
@@ -31,7 +31,7 @@ _CELLS = 4_000_000  # numbers of a Gram held at once
 class TiedEntry:
     """Entries with a parameter in common. Exact and slow: each unit's gradient is formed."""
 
-    entries: list[Entry]
+    entries: list[LayerRecord]
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -103,9 +103,9 @@ class TiedTableEntry(TiedEntry):
         return out
 
 
-def combine(entries: Sequence[Entry]) -> list[Entry]:
+def combine(entries: Sequence[LayerRecord]) -> list[LayerRecord]:
     """Entries that share parameters (also through a third) become one; the others stay."""
-    found: list[list[Entry]] = []
+    found: list[list[LayerRecord]] = []
     for entry in entries:
         touched = [
             group
@@ -123,7 +123,9 @@ def combine(entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
-def of_parts(entries: Sequence[Entry], known: dict[tuple[Rows, ...], Rows]) -> LinearEntry | None:
+def of_parts(
+    entries: Sequence[LayerRecord], known: dict[tuple[Rows, ...], Rows]
+) -> LinearEntry | None:
     """The entry of one linear map, where `entries` are its uses on parts of a batch, each with rows
     of its own. `known` keeps the rows of all parts, so that all maps are regrouped once.
     """
@@ -140,7 +142,7 @@ def of_parts(entries: Sequence[Entry], known: dict[tuple[Rows, ...], Rows]) -> L
     return LinearEntry(first.weight, first.bias, x, g, known[rows])
 
 
-def of_pair(entries: Sequence[Entry]) -> Entry | None:
+def of_pair(entries: Sequence[LayerRecord]) -> LayerRecord | None:
     """The entry of a tied table, where `entries` are exactly its two uses."""
     lookups = [entry for entry in entries if isinstance(entry, EmbeddingEntry)]
     heads = [entry for entry in entries if isinstance(entry, LinearEntry)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainables import catalogue
 from trainables.data.corpus import Corpus
-from trainables.data.learnt import THRESHOLDS, keys_of, read_hashes, shares_records
+from trainables.data.training_overlap import THRESHOLDS, keys_of, read_hashes, shares_records
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import read_written_json
 

@@ -15,7 +15,7 @@ import numpy as np
 from trainables.dp.accounting import renyi
 from trainables.dp.accounting.calibration import smallest_noise_multiplier
 from trainables.dp.accounting.certification import certify, profile
-from trainables.dp.accounting.claim import PROFILE_DELTAS, ClaimMeaning, meaning
+from trainables.dp.accounting.privacy_semantics import PROFILE_DELTAS, ClaimMeaning, meaning
 from trainables.dp.accounting.releases import BestOf, Number, Training, Unaccounted
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import CannotAnalyze, InvalidInput

@@ -18,9 +18,8 @@ from torchcrf import CRF
 from trainables.dp.layers.crf.statistics import Pairs, Scores, forward_backward, path_scores
 from trainables.dp.layers.crf.viterbi import best_paths
 from trainables.dp.layers.packing import Rows, TimeMajor
-from trainables.dp.layers.rounding import Size, row_norms, sum_of_norms, sums_of
-from trainables.dp.layers.tape import (
-    Tape,
+from trainables.dp.layers.recorder import (
+    Recorder,
     Views,
     apply,
     clear_units,
@@ -30,6 +29,7 @@ from trainables.dp.layers.tape import (
     is_plain,
     row_factors,
 )
+from trainables.dp.layers.rounding import Size, row_norms, sum_of_norms, sums_of
 from trainables.dp.layers.units import UnitRows, Units
 
 _CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at once
@@ -147,7 +147,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         tags: Tensor,
         crf: LinearChainCrf,
         layout: TimeMajor,
-        tape: Tape | None,
+        tape: Recorder | None,
     ) -> Tensor:
         scores = Scores(transitions, start, end)
         found = forward_backward(emissions, scores, layout, by_scores=True)

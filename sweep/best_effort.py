@@ -8,7 +8,7 @@ from types import TracebackType
 from sweep.settings import first_line
 
 
-class Guard(ContextDecorator):
+class BestEffort(ContextDecorator):
     """Ends a block, or the calls of a function, whose code fails, and says the first failure in one
     line on stderr.
 

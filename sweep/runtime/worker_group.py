@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer
 
 
-def gang(pool: str, *, slot: int, settings: RunSettings, folder: Path) -> TorchTrainer:
+def worker_group(pool: str, *, slot: int, settings: RunSettings, folder: Path) -> TorchTrainer:
     """The trainer of a slot, whose processes serve the pool of that name until it closes.
     `folder`, on storage that all nodes share, takes the files of Ray Train.
     """
@@ -115,7 +115,7 @@ def serve(config: dict[str, Any]) -> None:
     import torch
     from ray.train.torch import get_device
 
-    from sweep.runtime.torch_team import TorchTeam
+    from sweep.runtime.torch_group import TorchTeam
     from sweep.runtime.worker_loop import LoneTeam, work
 
     settings: RunSettings = config["settings"]
@@ -140,6 +140,6 @@ def serve(config: dict[str, Any]) -> None:
 def _end_with(pool: Any) -> None:
     """End this process when the pool has died: another one may continue its trial."""
     try:
-        ray.get(pool.pulse.remote())
+        ray.get(pool.check_liveness.remote())
     except ray.exceptions.RayActorError:
         os._exit(1)

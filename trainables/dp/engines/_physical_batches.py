@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainables.dp.sampling import Draw
+from trainables.dp.sampling import SampledBatch
 
 
 @dataclass(frozen=True)
-class Pass:
+class PhysicalBatch:
     """Records `start:stop` of a draw, forwarded at once: units `first:last`, whole, or one piece.
 
     `whole` is False for a piece of a unit; `ends` is False for all but the unit's last piece.
@@ -21,7 +21,7 @@ class Pass:
     ends: bool = True
 
 
-def passes(draw: Draw, *, limit: int | None, units_apart: bool) -> Iterator[Pass]:
+def passes(draw: SampledBatch, *, limit: int | None, units_apart: bool) -> Iterator[PhysicalBatch]:
     """Cut `draw` into passes of at most `limit` records.
 
     Units stay whole where they fit, several in a pass unless `units_apart`. A larger unit is cut
@@ -34,17 +34,17 @@ def passes(draw: Draw, *, limit: int | None, units_apart: bool) -> Iterator[Pass
         if size == 0:
             continue
         if stop > start and (units_apart or stop - start + size > limit):
-            yield Pass(start, stop, first, last)
+            yield PhysicalBatch(start, stop, first, last)
             start = stop
         if size > limit:
             end = stop + size
             for piece in range(start, end, limit):
                 until = min(piece + limit, end)
-                yield Pass(piece, until, unit, unit + 1, whole=False, ends=until == end)
+                yield PhysicalBatch(piece, until, unit, unit + 1, whole=False, ends=until == end)
             start = stop = end
             continue
         if stop == start:
             first = unit
         stop, last = stop + size, unit + 1
     if stop > start:
-        yield Pass(start, stop, first, last)
+        yield PhysicalBatch(start, stop, first, last)

@@ -11,9 +11,9 @@ from string import Template
 from typing import Any
 
 from search_spaces.files import name_of
-from sweep.planning import own_data
-from sweep.planning.own_data.corpus import cut_of, write_corpus
-from sweep.planning.own_data.inspection import FEW, Inspection, read_as, reading, unread
+from sweep import imports
+from sweep.imports.corpus import cut_of, write_corpus
+from sweep.imports.inspection import FEW, Inspection, read_as, reading, unread
 from trainables import formats
 from trainables.data.formats import Source
 from trainables.data.records import LabelSchema
@@ -160,7 +160,7 @@ def start(
 
 def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
     """The starting space, commented YAML for editing."""
-    template = resources.files(own_data).joinpath("space.yaml.template").read_text("utf-8")
+    template = resources.files(imports).joinpath("space.yaml.template").read_text("utf-8")
     return Template(template).substitute(
         name=name_of(folder.name),
         file=" ".join(argument(folder / SPACE).split()),

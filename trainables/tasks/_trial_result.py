@@ -79,10 +79,10 @@ def engine_setup(
     key: SecretKey,
     trial_id: str,
     **others: Any,
-) -> engines.Setup:
-    """`engines.Setup` with the fields that a config has; `others` are further fields of it."""
+) -> engines.TrialSetup:
+    """`engines.TrialSetup` with the fields that a config has; `others` are further fields of it."""
     training = config.training
-    return engines.Setup(
+    return engines.TrialSetup(
         loader=loader,
         ids=ids,
         comm=comm,

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.refusals import refused
-from trainables import evidence
+from trainables import saved_predictions
 from trainables.errors import InvalidData
 from trainables.metrics._counts import NAMES, from_table
 from trainables.metrics._score import compare
@@ -17,14 +17,14 @@ from trainables.saved import load
 def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path):
     """Numpy raises another error for each part of an archive: headers, sizes, compressed data."""
     table = np.arange(6 * len(NAMES), dtype=np.int64).reshape(6, len(NAMES))
-    evidence.write_counts(tmp_path, np.arange(6), from_table(table))
-    file = tmp_path / evidence.COUNTS
+    saved_predictions.write_counts(tmp_path, np.arange(6), from_table(table))
+    file = tmp_path / saved_predictions.COUNTS
     whole = file.read_bytes()
     refused = 0
     for place in range(len(whole)):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         try:
-            ids, _ = evidence.read_counts(tmp_path)
+            ids, _ = saved_predictions.read_counts(tmp_path)
             assert ids.tolist() == list(range(6))
         except InvalidData:
             refused += 1
@@ -42,14 +42,14 @@ def test_means_over_trials_are_compared_over_the_test_records(tmp_path):
     tables = (wrong, wrong, doubled, wrong)
     for place, counts, first in zip(places, tables, (0, 0, 0, 1), strict=True):
         place.mkdir()
-        evidence.write_counts(place, np.arange(first, first + 40), from_table(counts))
+        saved_predictions.write_counts(place, np.arange(first, first + 40), from_table(counts))
     one, same, twice, others = places
     of_two = compare(from_table(doubled), from_table(wrong))
-    assert evidence.mean_ser_change([twice], [one]) == of_two
-    assert evidence.mean_ser_change([twice, twice], [one, same]) == of_two
-    found = evidence.mean_ser_change([same, twice], [one])
+    assert saved_predictions.mean_ser_change([twice], [one]) == of_two
+    assert saved_predictions.mean_ser_change([twice, twice], [one, same]) == of_two
+    found = saved_predictions.mean_ser_change([same, twice], [one])
     assert found["delta_ser_percent"] == pytest.approx(50.0)
-    assert evidence.mean_ser_change([one], [same, others]) is None
+    assert saved_predictions.mean_ser_change([one], [same, others]) is None
 
 
 def test_a_field_of_another_type_is_damage(tmp_path):

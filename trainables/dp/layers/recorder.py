@@ -1,7 +1,7 @@
 """The tape: entries that layers record during one backward pass instead of weight gradients.
 
 While a tape is active, a layer's backward returns only the gradient of its input and records an
-`Entry`: the activations and output gradients from which any weighted sum of per-record weight
+`LayerRecord`: the activations and output gradients from which any weighted sum of per-record weight
 gradients, and its per-unit norms, can be computed afterwards (book-keeping, Bu et al. 2023).
 Without a tape the layers are ordinary autograd.
 """
@@ -24,7 +24,7 @@ from trainables.dp.layers.units import Units
 Views = Mapping[nn.Parameter, Tensor]  # where the gradient of each trainable parameter is added
 
 
-class Entry(Protocol):
+class LayerRecord(Protocol):
     """The record of one use of a layer on the tape."""
 
     @property
@@ -43,18 +43,18 @@ class Entry(Protocol):
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Add sum over units of factors[u] * gradient into `views`; None: factor 1 for all."""
 
-    def without(self, units: Units, dropped: Tensor) -> Entry:
+    def without(self, units: Units, dropped: Tensor) -> LayerRecord:
         """The same with zero rows for the units that are True in `dropped` [U]."""
 
 
 @dataclass(eq=False)
-class Tape:
+class Recorder:
     """Entries in the order of the backward pass; with `views`, gradients are added at once."""
 
     views: Views | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LayerRecord] = field(default_factory=list)
 
-    def receive(self, entry: Entry) -> None:
+    def receive(self, entry: LayerRecord) -> None:
         """Called by a layer's backward. Tensors of the entry must be detached: an attached
         activation would form a reference cycle with this tape."""
         if not entry.parameters:
@@ -65,17 +65,17 @@ class Tape:
             entry.add_gradient(None, None, self.views)
 
 
-_ACTIVE: ContextVar[Tape | None] = ContextVar("tape", default=None)
+_ACTIVE: ContextVar[Recorder | None] = ContextVar("tape", default=None)
 _IS_PLAIN: ContextVar[bool] = ContextVar("is_plain", default=False)
 
 
-def current() -> Tape | None:
+def current() -> Recorder | None:
     """The active tape, if any. Layers read it in `forward`; their backward uses the same one."""
     return _ACTIVE.get()
 
 
 @contextmanager
-def recording(tape: Tape) -> Iterator[Tape]:
+def recording(tape: Recorder) -> Iterator[Recorder]:
     """Make `tape` the active one for the forward passes inside."""
     token = _ACTIVE.set(tape)
     try:
@@ -173,7 +173,7 @@ class OfRows:
         return found
 
 
-def gradients(entry: Entry, tape: Tape | None) -> dict[nn.Parameter, Tensor]:
+def gradients(entry: LayerRecord, tape: Recorder | None) -> dict[nn.Parameter, Tensor]:
     """The entry's gradients by its parameters; none where a tape receives it."""
     if tape is not None:
         tape.receive(entry)

@@ -42,7 +42,7 @@ _MADE: dict[str, Any] = {
 }
 
 
-def rehearse(config: TrialConfig, schema: LabelSchema | None) -> None:
+def dry_run(config: TrialConfig, schema: LabelSchema | None) -> None:
     """Try the config's model with its engine; those that are equal are tried once. `schema` has the
     labels of utterances, None for pairs. Raises: InvalidInput where a part of it fails.
     """

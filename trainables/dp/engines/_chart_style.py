@@ -7,7 +7,7 @@ Mark = Literal["circle", "triangle", "square", "diamond", "cross"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ChartStyle:
     """`label` is the displayed name. `light` and `dark` are #rrggbb on a light and on a dark
     background. `mark` is that of its trials; None: the mark of their noise decay.
     """

@@ -17,8 +17,8 @@ from rich.spinner import Spinner
 
 from search_spaces.expansion import num_seeds
 from search_spaces.space import SearchSpace
-from sweep import interrupts, phases
-from sweep.guard import Guard
+from sweep import interrupts, status
+from sweep.best_effort import BestEffort
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress, View
@@ -34,9 +34,9 @@ from trainables.formats import number
 from trainables.system import phase
 
 _LINE_SECONDS = 60.0
-_PREPARING = Guard("the line of progress")
+_PREPARING = BestEffort("the line of progress")
 # Phases in which a sweep may still be refused, which is one line.
-_UNSAID = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING}
+_UNSAID = {"", status.PLANNING, status.CALIBRATING, status.LOADING}
 
 
 def start(
@@ -91,7 +91,7 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
 @contextmanager
 def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
     """Show progress on `console` while the block runs, behind a guard; `quiet` shows nothing."""
-    guard, said = Guard("the live table"), set(_UNSAID)
+    guard, said = BestEffort("the live table"), set(_UNSAID)
 
     def enter(words: str) -> None:
         view.phase = words
@@ -102,7 +102,7 @@ def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
     if quiet:
         yield lambda trial_id, progress: None
         return
-    with phases.listener(guard(enter)):
+    with status.listener(guard(enter)):
         if console.is_terminal:
             with _showing(lambda: view.table(max_rows=console.height), console, guard):
                 yield guard(view.update)
@@ -114,16 +114,18 @@ def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
 @contextmanager
 def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
     """Show the phases before a sweep starts, on a terminal alone: a refusal is one line."""
-    spinner = Spinner("dots", phases.PLANNING)
+    spinner = Spinner("dots", status.PLANNING)
     with ExitStack() as stack:
         if console.is_terminal and not quiet:
             stack.enter_context(_showing(lambda: spinner, console, _PREPARING))
-            stack.enter_context(phases.listener(lambda text: spinner.update(text=text)))
+            stack.enter_context(status.listener(lambda text: spinner.update(text=text)))
         yield
 
 
 @contextmanager
-def _showing(shown: Callable[[], RenderableType], console: Console, guard: Guard) -> Iterator[None]:
+def _showing(
+    shown: Callable[[], RenderableType], console: Console, guard: BestEffort
+) -> Iterator[None]:
     """Draw what is `shown` twice a second while the block runs."""
 
     def draw() -> RenderableType:

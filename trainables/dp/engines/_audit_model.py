@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import one_row_each
 from trainables.dp.population import Ids
-from trainables.dp.sampling import Draw
+from trainables.dp.sampling import SampledBatch
 
 
 class ChosenGradients(nn.Module):
@@ -66,11 +66,11 @@ class ChosenRecords:
         return self.table[torch.from_numpy(ids)]
 
 
-def draw_of(units: Sequence[Sequence[int]]) -> Draw:
+def draw_of(units: Sequence[Sequence[int]]) -> SampledBatch:
     """The draw of one process that plays every worker, with these rows in its units."""
     sizes = np.array([len(unit) for unit in units], dtype=np.int64)
     records = np.array([row for unit in units for row in unit], dtype=np.int64)
-    return Draw(
+    return SampledBatch(
         records=records,
         unit=np.repeat(np.arange(len(units)), sizes),
         sizes=sizes,
@@ -82,9 +82,9 @@ def draw_of(units: Sequence[Sequence[int]]) -> Draw:
 class ChosenBatch:
     """A sampler that returns the draw `now` at every step, until it is replaced."""
 
-    def __init__(self, draw: Draw) -> None:
+    def __init__(self, draw: SampledBatch) -> None:
         self.now = draw
 
-    def draw(self, epoch: int, step: int) -> Draw:
+    def draw(self, epoch: int, step: int) -> SampledBatch:
         """The draw of any step."""
         return self.now

@@ -8,9 +8,9 @@ import pytest
 import rich.live
 from rich.console import Console
 
-from sweep import cli, shown
+from sweep import cli, progress_display
+from sweep.best_effort import BestEffort
 from sweep.commands import run as command
-from sweep.guard import Guard
 from sweep.results.tables import progress, trials
 from sweep.runtime import ray_metrics as metrics
 from sweep.store.sweeps import open_sweep
@@ -28,7 +28,7 @@ def boom(*args, **named):
 def toy(place, toy_trials, monkeypatch):
     """The file of a space of three trials of a toy, which is run without MLflow."""
     monkeypatch.setenv("SWEEP_TRACKING", "none")
-    monkeypatch.setattr(shown, "_PREPARING", Guard("the line of progress"))
+    monkeypatch.setattr(progress_display, "_PREPARING", BestEffort("the line of progress"))
     path = place / "space.yaml"
     path.write_text(json.dumps(space_in(place).document()))
     return str(path)
@@ -42,9 +42,9 @@ def require_results(home):
     ("of", "name", "is_terminal", "what"),
     [
         (metrics, "_ray_gauge", False, "Ray's metrics"),
-        (shown.View, "update", False, "the live table"),
-        (shown.View, "summary", False, "the live table"),
-        (shown.View, "table", True, "the live table"),
+        (progress_display.View, "update", False, "the live table"),
+        (progress_display.View, "summary", False, "the live table"),
+        (progress_display.View, "table", True, "the live table"),
         (progress, "live_table", True, "the live table"),
         (rich.live.Live, "start", True, "the live table"),
         (rich.live.Live, "refresh", True, "the live table"),
@@ -121,12 +121,12 @@ def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(toy, tmp_path, monk
 
 @pytest.mark.parametrize("leaving", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_passes(leaving):
-    with pytest.raises(leaving), Guard("this"):
+    with pytest.raises(leaving), BestEffort("this"):
         raise leaving
 
 
 def test_an_error_without_words_has_those_of_its_cause(capsys, monkeypatch):
-    guard = Guard("this")
+    guard = BestEffort("this")
     with guard:
         raise OSError from ValueError("the cause")
     assert guard.problem == "the cause"
@@ -135,5 +135,5 @@ def test_an_error_without_words_has_those_of_its_cause(capsys, monkeypatch):
     assert guard.problem is None
     assert capsys.readouterr().err == "this failed (the cause): the sweep goes on\n"
     monkeypatch.setattr("sys.stderr", None)
-    with Guard("that"):
+    with BestEffort("that"):
         raise OSError

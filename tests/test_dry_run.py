@@ -19,8 +19,8 @@ from tests.sweep.sweeps import settings_in
 from trainables import catalogue
 from trainables.config.trial import parse
 from trainables.dp.seeding import generator
+from trainables.dry_run import dry_run
 from trainables.errors import InvalidInput
-from trainables.rehearsal import rehearse
 
 __all__ = ["here"]
 
@@ -61,7 +61,7 @@ def test_every_model_trains_at_the_least_value_of_each_field(name):
     assert len(bounds) >= 3
     every = [dict([each]) for each in bounds.items()]
     for own in [bounds] if name == "features" else every:  # whose encoder takes a second to load
-        rehearse(trial({"name": name, **SMALL[name], **own}), SCHEMA)
+        dry_run(trial({"name": name, **SMALL[name], **own}), SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_every_model_trains_at_the_least_value_of_each_field(name):
 )
 @pytest.mark.parametrize("engine", ["sgd", "dp_sgd"])
 def test_every_method_of_generation_is_tried(synthesis, engine):
-    rehearse(trial({"name": "causal_lm", **SMALL["causal_lm"]}, engine=engine, **synthesis), None)
+    dry_run(trial({"name": "causal_lm", **SMALL["causal_lm"]}, engine=engine, **synthesis), None)
 
 
 def test_a_field_below_what_the_code_can_do_is_refused():
@@ -117,7 +117,7 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
         if config.id == stage.first:
             raise InvalidInput("expected better")
 
-    stage.driver.rehearse = refuse_first
+    stage.driver.dry_run = refuse_first
     assert stage.begin().reason == "expected better"
     assert stage.releases(stage.first) == []
     assert stage.begin(stage.second).go_on
@@ -127,18 +127,18 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
 
 def test_an_engine_that_pays_nothing_is_not_tried(tmp_path, monkeypatch):
     tried = []
-    monkeypatch.setattr("trainables.rehearsal.rehearse", lambda *given: tried.append(given))
+    monkeypatch.setattr("trainables.dry_run.rehearse", lambda *given: tried.append(given))
     for engine in ("sgd", "edp_sgd", "dp_sgd"):
         fields = {"data": {"name": "communication", "num_utterances": 1_000}, "engine": engine}
-        runner.rehearse(parse(fields), Accounting(settings_in(tmp_path)))
+        runner.dry_run(parse(fields), Accounting(settings_in(tmp_path)))
     assert [config.engine for config, _ in tried] == ["edp_sgd", "dp_sgd"]
     assert all(schema.intents for _, schema in tried)
 
 
 def test_equal_models_are_tried_once(monkeypatch):
     model = {**SMALL["bert"], "dropout": float(generator(0, "once").random()) / 9}
-    rehearse(trial(model), SCHEMA)
-    monkeypatch.setattr("trainables.rehearsal._frames", None)
-    rehearse(parse({"engine": "dp_sgd", "model": model, "privacy": {"max_grad_norm": 9}}), SCHEMA)
+    dry_run(trial(model), SCHEMA)
+    monkeypatch.setattr("trainables.dry_run._frames", None)
+    dry_run(parse({"engine": "dp_sgd", "model": model, "privacy": {"max_grad_norm": 9}}), SCHEMA)
     with pytest.raises(InvalidInput):
-        rehearse(trial(model, engine="sgd"), SCHEMA)
+        dry_run(trial(model, engine="sgd"), SCHEMA)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from sweep.planning.own_data.inspection import Inspection, inspect
+from sweep.imports.inspection import Inspection, inspect
 from trainables.data.datasets.json_lines import line
 from trainables.data.formats import Source
 from trainables.data.records import Part, Utterance
