@@ -2,13 +2,14 @@
 
     python benchmarks/bench.py --data atis --model clc --batch-size 32 [--memory]
 
-SGD, eDP-SGD and DP-SGD of this project, a padded stock model with Adam (`stock`), and the same with
-one backward pass a record, clipped and noised (`naive`). All take turns on the same records, from
-record ids to updated weights, one thread each, so that a slow machine affects them alike. Processor
-milliseconds are medians; factors are medians of the ratios within a round, with quartiles.
-`--memory`: the peak of a process of its own for each engine. `compared` and `compared_first` are
-DP-SGD whose every step recomputes clipped sums as a trial does in one step an epoch, and in its
-first; both beside `dp_sgd` print what that costs a trial of 20 epochs.
+SGD, eDP-SGD and DP-SGD of this project, a padded stock model with Adam (`stock`), and
+the same with one backward pass a record, clipped and noised (`naive`). All take turns
+on the same records, from record ids to updated weights, one thread each, so that a slow
+machine affects them alike. Processor milliseconds are medians; factors are medians of
+the ratios within a round, with quartiles. `--memory`: the peak of a process of its own
+for each engine. `compared` and `compared_first` are DP-SGD whose every step recomputes
+clipped sums as a trial does in one step an epoch, and in its first; both beside
+`dp_sgd` print what that costs a trial of 20 epochs.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ Step = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A trial's fields without its engine, and how much is measured. `seconds`: of processor, after
-    which an engine is measured no further.
+    """A trial's fields without its engine, and how much is measured. `seconds`: of
+    processor, after which an engine is measured no further.
     """
 
     fields: dict[str, Any]
@@ -66,19 +67,25 @@ class Spec:
     seconds: float = 15.0
 
     def config(self, engine: str) -> TrialConfig:
-        """The config of a trial with this engine; those that are not ours get the baseline's.
+        """The config of a trial with this engine; those that are not ours get the
+        baseline's.
 
         Raises: InvalidInput for fields that no trial could have.
         """
-        training = {**self.fields.get("training", {}), "epochs": 1000}  # steps never run out
-        name = "dp_sgd" if engine in COMPARED else engine if engine in OURS else BASELINE
+        training = {
+            **self.fields.get("training", {}),
+            "epochs": 1000,
+        }  # steps never run out
+        name = (
+            "dp_sgd" if engine in COMPARED else engine if engine in OURS else BASELINE
+        )
         return parse({**self.fields, "training": training, "engine": name})
 
 
 @dataclass(frozen=True, kw_only=True)
 class SameBatches:
-    """A sampler whose step t has the same records for every engine, a unit each or one for each
-    logical worker.
+    """A sampler whose step t has the same records for every engine, a unit each or one
+    for each logical worker.
     """
 
     batches: list[np.ndarray]
@@ -102,7 +109,8 @@ class SameBatches:
 
 
 class Arena:
-    """The corpus, the batches and the model sizes that all engines of one process share.
+    """The corpus, the batches and the model sizes that all engines of one process
+    share.
 
     Raises: InvalidInput where there are fewer training records than a batch has.
     """
@@ -121,7 +129,8 @@ class Arena:
         self.steps_per_epoch = -(-self.num_records // self.batch_size)
         if self.num_records < self.batch_size:
             raise InvalidInput(
-                f"expected a batch size of at most {self.num_records} training records, got"
+                f"expected a batch size of at most {self.num_records} training records,"
+                f" got"
                 f" {self.batch_size}"
             )
         rng = np.random.default_rng(0)
@@ -135,7 +144,9 @@ class Arena:
         model = catalogue.entry("models", config.model.name).build(
             config.model, schema=self.corpus.schema, seed=0
         )
-        if self._table is None:  # the pieces of all distinct tokens, the same for every engine
+        if (
+            self._table is None
+        ):  # the pieces of all distinct tokens, the same for every engine
             self._table = model.feature_table(list(self.corpus.types))
         return model, Loader(self.corpus, self._table)
 
@@ -166,7 +177,10 @@ class Arena:
                 batch = stock.pad_batch(loader.batch(np.array([record])))
                 optimizer.zero_grad()
                 made(batch).sum().backward()
-                grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+                grads = [
+                    torch.zeros_like(p) if p.grad is None else p.grad
+                    for p in parameters
+                ]
                 norm = torch.stack(torch._foreach_norm(grads)).norm()
                 torch._foreach_add_(sums, grads, alpha=float((1 / norm).clamp(max=1)))
             for parameter, total in zip(parameters, sums, strict=True):
@@ -175,7 +189,9 @@ class Arena:
 
         return plain if engine == "stock" else naive
 
-    def _ours(self, config: TrialConfig, model: Any, loader: Loader, *, name: str) -> Step:
+    def _ours(
+        self, config: TrialConfig, model: Any, loader: Loader, *, name: str
+    ) -> Step:
         mechanism = build(config, num_records=self.num_records)
         sampler = SameBatches(
             batches=self.batches,
@@ -188,7 +204,9 @@ class Arena:
             Setup(
                 loader=loader,
                 ids=np.arange(self.corpus.num_records),
-                learning_rate=learning_rate_of(config.training.learning_rate, mechanism),
+                learning_rate=learning_rate_of(
+                    config.training.learning_rate, mechanism
+                ),
                 precision=config.training.precision,
                 key=public_key(0, "benchmark"),
                 comm=Alone(),
@@ -197,7 +215,9 @@ class Arena:
         )
         per_epoch = mechanism.steps_in(0)
         if name == COMPARED[0]:  # the last step of an epoch is, at the latest
-            return lambda number: engine.step(number + 1, mechanism.steps_in(number + 1) - 1)
+            return lambda number: engine.step(
+                number + 1, mechanism.steps_in(number + 1) - 1
+            )
 
         def first(number: int) -> None:
             engine._schedule._is_first = True
@@ -209,7 +229,9 @@ class Arena:
 
 
 def rounds(spec: Spec, arena: Arena) -> dict[str, tuple[float, ...]]:
-    """Processor seconds of the measured steps of each engine, which take turns of a step each."""
+    """Processor seconds of the measured steps of each engine, which take turns of a
+    step each.
+    """
     torch.set_num_threads(1)
     steps = {engine: arena.step_of(engine) for engine in spec.engines}
     found: dict[str, list[float]] = {engine: [] for engine in steps}
@@ -240,7 +262,9 @@ def ratios(cpu: Sequence[float], base: Sequence[float]) -> tuple[float, float, f
 
 
 def _peak_mib(engine: str) -> float:
-    """The peak memory of a process that takes a few steps of an engine, by this script itself."""
+    """The peak memory of a process that takes a few steps of an engine, by this script
+    itself.
+    """
     command = [sys.executable, *sys.argv, "--peak", engine]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout)
@@ -281,11 +305,17 @@ def main() -> None:
     found = rounds(spec, arena)
     rows = []
     for engine, cpu in found.items():
-        row: dict[str, Any] = {"engine": engine, "ms a step": 1e3 * statistics.median(cpu)}
+        row: dict[str, Any] = {
+            "engine": engine,
+            "ms a step": 1e3 * statistics.median(cpu),
+        }
         for name in (BASELINE, "stock"):
             if name in found:
                 low, middle, high = ratios(cpu, found[name])
-                row |= {f"x {name}": middle, f"{name}, quartiles": f"{low:.2f} to {high:.2f}"}
+                row |= {
+                    f"x {name}": middle,
+                    f"{name}, quartiles": f"{low:.2f} to {high:.2f}",
+                }
         rows.append(row | ({"peak MiB": _peak_mib(engine)} if options.memory else {}))
     if {*COMPARED, "dp_sgd"} <= found.keys():
         more, first = (ratios(found[name], found["dp_sgd"])[1] for name in COMPARED)

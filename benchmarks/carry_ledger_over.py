@@ -1,11 +1,12 @@
-"""Rewrite the ledger of an old home as the log that is read today. Run once, while no sweep runs:
+"""Rewrite the ledger of an old home as the log that is read today. Run once, while no
+sweep runs:
 
     python benchmarks/carry_ledger_over.py ~/.sweeps
 
-An old ledger has lines or releases of another form. Every entry is kept, and the old file as
-`*.before`. Lists of record hashes lose those that depend on spaces; one that has no others is left
-out, and its data set counts as unknown until it is trained on again. A damaged ledger is refused
-and stays as it is.
+An old ledger has lines or releases of another form. Every entry is kept, and the old
+file as `*.before`. Lists of record hashes lose those that depend on spaces; one that
+has no others is left out, and its data set counts as unknown until it is trained on
+again. A damaged ledger is refused and stays as it is.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def carry_over(path: Path) -> int:
         for name in (".head", ".jsonl"):
             fresh.with_suffix(name).replace(path.with_suffix(name))
     key = HomeKey(path.with_suffix(".key"))
-    for listed in path.with_suffix(".records").glob("[!.]*.u64") if key.file.exists() else ():
+    for listed in (
+        path.with_suffix(".records").glob("[!.]*.u64") if key.file.exists() else ()
+    ):
         carry_hashes(listed, key)
     return len(Ledger(path).entries())
 
@@ -58,7 +61,9 @@ def _release(old: dict[str, Any]) -> dict[str, Any]:
     if "kind" in old:
         return old
     if best := old.get("best_of"):
-        law = {0.0: "logarithmic", 1.0: "geometric"}.get(float(best["shape"]), "poisson")
+        law = {0.0: "logarithmic", 1.0: "geometric"}.get(
+            float(best["shape"]), "poisson"
+        )
         return {
             "kind": "best_of",
             "number": {"law": law, "mean": best["mean"]},
@@ -76,7 +81,9 @@ def _release(old: dict[str, Any]) -> dict[str, Any]:
         step = {"kind": "sampled", "rate": rate}
     return {
         "kind": "training",
-        "steps": [{**step, "sigma": sigma, "count": count} for sigma, count in old["phases"]],
+        "steps": [
+            {**step, "sigma": sigma, "count": count} for sigma, count in old["phases"]
+        ],
         "beside": [
             {"kind": "gaussian", "sigma": sigma, "count": count}
             for sigma, count in old.get("unsampled", ())
@@ -89,8 +96,13 @@ def carry_hashes(path: Path, key: HomeKey) -> None:
     """Carry the record hashes of a data set over."""
     content = path.read_bytes()
     purpose = b"record hashes, with and without spaces"
-    if content[:16] == hashlib.blake2b(purpose, digest_size=16, key=key.read()).digest():
-        whole, joined = (int.from_bytes(content[low : low + 8], "little") for low in (16, 24))
+    if (
+        content[:16]
+        == hashlib.blake2b(purpose, digest_size=16, key=key.read()).digest()
+    ):
+        whole, joined = (
+            int.from_bytes(content[low : low + 8], "little") for low in (16, 24)
+        )
         if len(content) != 32 + 8 * (whole + joined):
             raise ValueError(f"expected whole hashes in {path}, got a part")
         if joined or not whole:
@@ -101,8 +113,8 @@ def carry_hashes(path: Path, key: HomeKey) -> None:
 
 
 def _old_entries(path: Path) -> list[dict[str, Any]]:
-    """The entries of an old ledger, whose lines have a checksum, a length and the digest of all
-    lines before.
+    """The entries of an old ledger, whose lines have a checksum, a length and the
+    digest of all lines before.
     """
     digest, number, found, problem = hashlib.sha256(b"").hexdigest(), 0, [], ""
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
@@ -117,8 +129,12 @@ def _old_entries(path: Path) -> list[dict[str, Any]]:
         if "release" in fields:
             found.append(fields)
     head = json.loads(path.with_suffix(".head").read_bytes().split(b" ", 2)[2])
-    if int(head["lines"]) > number or (int(head["lines"]) == number and head["digest"] != digest):
-        problem = problem or f"{number} lines of the {int(head['lines'])} that were written"
+    if int(head["lines"]) > number or (
+        int(head["lines"]) == number and head["digest"] != digest
+    ):
+        problem = (
+            problem or f"{number} lines of the {int(head['lines'])} that were written"
+        )
     if problem:
         raise ValueError(f"expected whole lines in {path}, got {problem}")
     return found

@@ -1,13 +1,15 @@
 """How well the releases of the real engine tell D from D and one long record more.
 
-    python benchmarks/distinguish.py [--records 8000] [--words 1000] [--steps 4] [--runs 100]
+    python benchmarks/distinguish.py [--records 8000] [--words 1000] [--steps 4] [--runs
+    100]
 
-The engine trains a linear tagger on full batches at a claimed epsilon (delta 1e-5), `--runs` times
-on each side, with new noise. The adversary knows all records and sees the update of every step: it
-sums the projections on the direction in which the record moves the noiseless clipped sum at the
-weights of that step, in standard deviations of the noise. That is the likelihood-ratio test for
-Gaussian noise, so the difference of both sides' means in standard deviations estimates the mu of
-the whole trial. It must be at most the claim's mu within the interval (95 %).
+The engine trains a linear tagger on full batches at a claimed epsilon (delta 1e-5),
+`--runs` times on each side, with new noise. The adversary knows all records and sees
+the update of every step: it sums the projections on the direction in which the record
+moves the noiseless clipped sum at the weights of that step, in standard deviations of
+the noise. That is the likelihood-ratio test for Gaussian noise, so the difference of
+both sides' means in standard deviations estimates the mu of the whole trial. It must be
+at most the claim's mu within the interval (95 %).
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Tagger(nn.Module):
 
 
 class Records:
-    """A loader of records of 3 to 11 words, and a last one of `words`, unlike the others."""
+    """A loader of records of 3 to 11 words, and a last one of `words`, unlike the
+    others.
+    """
 
     def __init__(self, number: int, words: int) -> None:
         rng = np.random.default_rng(0)
@@ -90,7 +94,9 @@ def mechanism_of(options: argparse.Namespace, mu: float) -> Mechanism:
     return build(parse(fields), num_records=options.records)
 
 
-def engine_of(mechanism: Mechanism, loader: Records, number: int, key: SecretKey) -> Engine:
+def engine_of(
+    mechanism: Mechanism, loader: Records, number: int, key: SecretKey
+) -> Engine:
     """The engine on the first `number` records."""
     made: Engine = catalogue.entry("engines", "dp_sgd").make(
         Tagger(),
@@ -101,7 +107,8 @@ def engine_of(mechanism: Mechanism, loader: Records, number: int, key: SecretKey
             learning_rate=LEARNING_RATE,
             key=key,
             comm=Alone(),
-            compares=False,  # the check would end a trial of a broken engine before it is measured
+            # the check would end a trial of a broken engine before it is measured
+            compares=False,
         ),
     )
     return made
@@ -128,8 +135,8 @@ def statistic(mechanism: Mechanism, loader: Records, number: int) -> float:
 
 
 def estimate(without: np.ndarray, having: np.ndarray) -> tuple[float, float]:
-    """mu, and the half width of its interval: the variance of a standardised difference of means
-    (Hedges & Olkin 1985).
+    """mu, and the half width of its interval: the variance of a standardised difference
+    of means (Hedges & Olkin 1985).
 
     >>> estimate(np.array([-1.0, 1.0, 0.0]), np.array([1.0, 3.0, 2.0]))[0]
     2.0
@@ -152,19 +159,30 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     claimed = float(
-        brentq(lambda mu: gaussian_epsilon(mu, DELTA) - options.epsilon, 1e-6, 100.0, xtol=1e-9)
+        brentq(
+            lambda mu: gaussian_epsilon(mu, DELTA) - options.epsilon,
+            1e-6,
+            100.0,
+            xtol=1e-9,
+        )
     )
-    mechanism, loader = mechanism_of(options, claimed), Records(options.records, options.words)
+    mechanism, loader = (
+        mechanism_of(options, claimed),
+        Records(options.records, options.words),
+    )
     sides: list[Any] = [
         np.array([statistic(mechanism, loader, number) for _ in range(options.runs)])
         for number in (options.records, options.records + 1)
     ]
     mu, half = estimate(*sides)
     print(
-        f"{options.runs} trials a side of {mechanism.steps} steps on {options.records} records,"
+        f"{options.runs} trials a side of {mechanism.steps} steps on {options.records}"
+        f" records,"
         f" without and with one of {options.words} words: mu {mu:.3f}"
-        f" ({mu - half:.3f} to {mu + half:.3f}), claimed {claimed:.3f} (epsilon {options.epsilon:g}"
-        f" at delta {DELTA:g}); measured mu as an epsilon: {gaussian_epsilon(mu, DELTA):.2f}"
+        f" ({mu - half:.3f} to {mu + half:.3f}), claimed {claimed:.3f} (epsilon"
+        f" {options.epsilon:g}"
+        f" at delta {DELTA:g}); measured mu as an epsilon:"
+        f" {gaussian_epsilon(mu, DELTA):.2f}"
     )
 
 

@@ -1,11 +1,11 @@
-"""The times of one step's privacy loss distribution, of a composition of steps, of its epsilon and
-of a Gaussian's over those of `dp_accounting`, which makes the first point by point, scans each 40
-times for the ends of the second and adds up in a loop for the third:
-`python benchmarks/distribution.py`.
+"""The times of one step's privacy loss distribution, of a composition of steps, of its
+epsilon and of a Gaussian's over those of `dp_accounting`, which makes the first point
+by point, scans each 40 times for the ends of the second and adds up in a loop for the
+third: `python benchmarks/distribution.py`.
 
-Medians of processor time over noise multipliers .8 to 2 at rate .0143 on a grid of 1e-4, of 1,000
-steps, at delta 1e-5. Both give the same figures (`tests/accountants/test_closed_forms.py` and
-`test_tightness.py`).
+Medians of processor time over noise multipliers .8 to 2 at rate .0143 on a grid of
+1e-4, of 1,000 steps, at delta 1e-5. Both give the same figures
+(`tests/accountants/test_closed_forms.py` and `test_tightness.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def compose(step: pld.Distribution) -> pld.Distribution:
 
 def main() -> None:
     """Print a line for each neighbouring relation and quantity."""
-    for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE):
+    for relation in (
+        NeighboringRelation.ADD_OR_REMOVE_ONE,
+        NeighboringRelation.REPLACE_ONE,
+    ):
         replaced = relation == NeighboringRelation.REPLACE_ONE
         library = partial(
             from_gaussian_mechanism,
@@ -72,9 +75,12 @@ def main() -> None:
                 times.setdefault(what, []).append((seconds(ours), seconds(theirs)))
         for what, both in times.items():
             ratio = statistics.median(one / other for one, other in both)
-            own_time, other = (statistics.median(each) for each in zip(*both, strict=True))
+            own_time, other = (
+                statistics.median(each) for each in zip(*both, strict=True)
+            )
             print(
-                f"{relation.name.lower()}, {what}: {own_time:.4f} s, {ratio:.2f} of the library's"
+                f"{relation.name.lower()}, {what}: {own_time:.4f} s, {ratio:.2f} of the"
+                f" library's"
                 f" {other:.4f} s"
             )
 

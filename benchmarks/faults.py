@@ -1,15 +1,17 @@
 """What faults cost: small sweeps are killed again and again, and must lose nothing.
 
-    python benchmarks/faults.py [--kinds plain asha tpe total selection mlflow] [--on gang local]
+    python benchmarks/faults.py [--kinds plain asha tpe total selection mlflow] [--on
+    gang local]
 
-Each sweep runs as `sweep run` does. A victim is killed with signal 9, three times of ten within
-eight seconds of the start and otherwise right after the next epoch that reaches the disk: a worker
-or a Tune trial, without which the sweep goes on; Ray's pool, raylet or GCS, or the driver, after
-which `sweep resume` goes on. One sweep of each executor has an MLflow server that is killed.
-Printed: a row for each sweep, with the epochs that were on disk before a kill and are not, or are
-others, in the end ("lost"), those that were trained and not charged ("unpaid"), those charged
-again, and whether its results are those of a sweep that was left alone, to the bit. Exit code 1
-where anything is lost, unpaid, different or not ended.
+Each sweep runs as `sweep run` does. A victim is killed with signal 9, three times of
+ten within eight seconds of the start and otherwise right after the next epoch that
+reaches the disk: a worker or a Tune trial, without which the sweep goes on; Ray's pool,
+raylet or GCS, or the driver, after which `sweep resume` goes on. One sweep of each
+executor has an MLflow server that is killed. Printed: a row for each sweep, with the
+epochs that were on disk before a kill and are not, or are others, in the end ("lost"),
+those that were trained and not charged ("unpaid"), those charged again, and whether its
+results are those of a sweep that was left alone, to the bit. Exit code 1 where anything
+is lost, unpaid, different or not ended.
 """
 
 from __future__ import annotations
@@ -43,7 +45,11 @@ ENDS = {"pool": "ray::Pool", "raylet": "raylet", "GCS": "gcs_server", "driver": 
 TUNE_TRIALS = ("ray::ImplicitFunc", "ray::lease")
 Z0, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
 GRID = {Z0: [0.5, 1.0], C: [0.5, 1.0]}
-SEARCH = {"strategy": "tpe", "num_samples": 4, "objectives": ["validation_ser", "epsilon"]}
+SEARCH = {
+    "strategy": "tpe",
+    "num_samples": 4,
+    "objectives": ["validation_ser", "epsilon"],
+}
 RANGES = {C: {"range": {"low": 0.1, "high": 1.0}}}
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"axes": GRID},
@@ -69,7 +75,12 @@ def document(kind: str, executor: str) -> dict[str, Any]:
     """A space of some four trials, one at a time."""
     base = {
         "data": {"name": "communication", "num_utterances": 1_000, "max_records": 400},
-        "model": {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1},
+        "model": {
+            "name": "clc",
+            "word_vectors": "hashed",
+            "hidden_size": 8,
+            "num_layers": 1,
+        },
         "engine": "dp_sgd",
         "privacy": {"reproducible_noise": kind in REPRODUCIBLE},
         "training": {"epochs": EPOCHS, "expected_batch_size": 32, "num_workers": 1},
@@ -103,22 +114,32 @@ class Hurt:
     def trained(self) -> SweepFolder:
         """Where its trials are: of a private selection in the vault."""
         folder = SweepFolder(self.home / NAME)
-        return Vault(folder).draws if "selection" in str(self.space.get("search")) else folder
+        return (
+            Vault(folder).draws
+            if "selection" in str(self.space.get("search"))
+            else folder
+        )
 
     def rows(self) -> Rows:
         """Epochs on disk."""
         folder = self.trained
         if not folder.exists:
             return {}
-        known = [(t.id, row) for t in folder.plan().trials for row in folder.epochs(t.id)]
+        known = [
+            (t.id, row) for t in folder.plan().trials for row in folder.epochs(t.id)
+        ]
         return {(i, row["epochs_done"]): _figures(row["metrics"]) for i, row in known}
 
     def results(self) -> list[dict[str, Any]]:
         """What its trials measured, by their points."""
         folder = self.trained
-        found = [(str(r.plan.values), r.status, _figures(r.metrics)) for r in folder.records()]
+        found = [
+            (str(r.plan.values), r.status, _figures(r.metrics))
+            for r in folder.records()
+        ]
         return [
-            {"point": p, "status": str(s), **figures} for p, s, figures in sorted(found, key=str)
+            {"point": p, "status": str(s), **figures}
+            for p, s, figures in sorted(found, key=str)
         ]
 
     def start(self) -> subprocess.Popen[str]:
@@ -131,7 +152,11 @@ class Hurt:
         with (self.place / "stderr").open("w") as errors:
             return subprocess.Popen(
                 [sys.executable, "-m", "sweep", *words, *self.options],
-                env={**os.environ, "SWEEP_HOME": str(self.home), "OMP_NUM_THREADS": "1"},
+                env={
+                    **os.environ,
+                    "SWEEP_HOME": str(self.home),
+                    "OMP_NUM_THREADS": "1",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -139,21 +164,27 @@ class Hurt:
             )
 
     def finish(self, process: subprocess.Popen[str], *, hurt: str = "") -> bool:
-        """Wait for its end; whether that was a good one. A bad one is a line that says how to go
-        on, unless the driver was killed.
+        """Wait for its end; whether that was a good one. A bad one is a line that says
+        how to go on, unless the driver was killed.
         """
         code = process.wait(PATIENCE)
         said = (self.place / "stderr").read_text(errors="replace")
         ways_on = (f"`sweep resume {NAME}`", "the same command")
-        is_line = "Traceback" not in said and (code == 0 or any(way in said for way in ways_on))
+        is_line = "Traceback" not in said and (
+            code == 0 or any(way in said for way in ways_on)
+        )
         if hurt == "driver" and (left := self.left()):
             self.problems.append(f"left a minute after their driver: {left}")
         if hurt != "driver" and not (is_line and code in ((0, 1) if hurt else (0,))):
-            self.problems.append(f"code {code} after {hurt or 'nothing'}: {said[-500:]!r}")
+            self.problems.append(
+                f"code {code} after {hurt or 'nothing'}: {said[-500:]!r}"
+            )
         return code == 0
 
     def left(self) -> list[str]:
-        """What still runs of this sweep a minute later; its processes end by themselves."""
+        """What still runs of this sweep a minute later; its processes end by
+        themselves.
+        """
         deadline = time.monotonic() + 60
         while True:
             found = []
@@ -173,11 +204,14 @@ class Hurt:
         self.pauses.append(f"{victim} {time.monotonic() - started:.0f}")
 
     def kill(self, victim: str, process: subprocess.Popen[str]) -> bool:
-        """Kill a victim near the start or once a further epoch is on disk; False where the sweep
-        has ended before.
+        """Kill a victim near the start or once a further epoch is on disk; False where
+        the sweep has ended before.
         """
         is_early = self.draw.random() < 0.3
-        before, deadline = -1 if is_early else len(self.rows()), time.monotonic() + PATIENCE
+        before, deadline = (
+            -1 if is_early else len(self.rows()),
+            time.monotonic() + PATIENCE,
+        )
         while process.poll() is None and time.monotonic() < deadline:
             found = _found(victim, process) if len(self.rows()) > before else None
             if found is not None:
@@ -201,10 +235,15 @@ def _found(victim: str, process: subprocess.Popen[str]) -> psutil.Process | None
         driver = psutil.Process(process.pid)
         if victim == "driver":
             return driver
-        names = TUNE_TRIALS if victim == "Tune trial" else ({**GOES_ON, **ENDS}[victim],)
+        names = (
+            TUNE_TRIALS if victim == "Tune trial" else ({**GOES_ON, **ENDS}[victim],)
+        )
         for child in driver.children(recursive=True):
             with suppress(psutil.Error):
-                if any(word.startswith(names) for word in (child.name(), *child.cmdline()[:1])):
+                if any(
+                    word.startswith(names)
+                    for word in (child.name(), *child.cmdline()[:1])
+                ):
                     return child
     return None
 
@@ -221,7 +260,9 @@ def check(sweep: Hurt, seen: Rows, expected: list[dict[str, Any]]) -> tuple[str,
         key = (entry.trial, entry.attempt, entry.first_epoch)
         furthest[key] = max(furthest.get(key, 0), entry.epochs)
     paid = Counter(
-        (t, e + 1) for (t, _, first), last in furthest.items() for e in range(first, last)
+        (t, e + 1)
+        for (t, _, first), last in furthest.items()
+        for e in range(first, last)
     )
     uncharged_epochs = len(rows.keys() - paid.keys())
     again = sum(paid.values()) - len(paid)
@@ -236,7 +277,8 @@ def check(sweep: Hurt, seen: Rows, expected: list[dict[str, Any]]) -> tuple[str,
     ended = "yes" if whole else "NO"
     pauses = ", ".join(sweep.pauses) or "-"
     return (
-        f"{kills} | {pauses} | {len(rows)} | {lost} | {uncharged_epochs} | {again} | {ended} | {same} |",
+        f"{kills} | {pauses} | {len(rows)} | {lost} | {uncharged_epochs} | {again} |"
+        f" {ended} | {same} |",
         well,
     )
 
@@ -245,7 +287,9 @@ Outcome = tuple[str, bool, Counter[str]]
 
 
 def run(place: Path, kind: str, executor: str, draw: random.Random) -> Outcome:
-    """Hurt a sweep with each victim of its executor once; those that it goes on without first."""
+    """Hurt a sweep with each victim of its executor once; those that it goes on without
+    first.
+    """
     whole = Hurt(place / "whole", document(kind, executor), ["--tracking", "none"])
     whole.finish(whole.start())
     hurt = Hurt(place / "hurt", document(kind, executor), ["--tracking", "none"], draw)
@@ -329,7 +373,9 @@ def main() -> int:
     parser.add_argument(
         "--kinds", nargs="+", choices=[*KINDS, "mlflow"], default=[*KINDS, "mlflow"]
     )
-    parser.add_argument("--on", nargs="+", choices=["local", "gang"], default=["local", "gang"])
+    parser.add_argument(
+        "--on", nargs="+", choices=["local", "gang"], default=["local", "gang"]
+    )
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     draw, all_well, kills = random.Random(given.seed), True, Counter[str]()
@@ -339,7 +385,9 @@ def main() -> int:
         for kind in given.kinds:
             if (kind, executor) == ("asha", "local"):
                 continue  # it has no scheduler
-            with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as work:
+            with tempfile.TemporaryDirectory(
+                prefix="fault-", ignore_cleanup_errors=True
+            ) as work:
                 place = Path(work) / kind
                 if kind == "mlflow":
                     text, well, found = run_tracked(place, executor)
@@ -349,7 +397,10 @@ def main() -> int:
             print(text, flush=True)
             all_well &= well
             kills += found
-    print(f"\n{kills.total()} kills: {dict(kills)}; {'all well' if all_well else 'NOT WELL'}")
+    print(
+        f"\n{kills.total()} kills: {dict(kills)};"
+        f" {'all well' if all_well else 'NOT WELL'}"
+    )
     return 0 if all_well else 1
 
 

@@ -1,10 +1,12 @@
-"""What a trial of heads costs on features that are computed already, beside scikit-learn.
+"""What a trial of heads costs on features that are computed already, beside
+scikit-learn.
 
-    python benchmarks/heads.py [--data atis] [--encoder dialogues] [--repeats 3] [--precision fp32]
+    python benchmarks/heads.py [--data atis] [--encoder dialogues] [--repeats 3]
+    [--precision fp32]
 
-Printed: seconds of processor of the steps of a private trial (median), and SER on the test part
-of the same heads without privacy and of scikit-learn's logistic regression on the same rows, tags
-decoded one by one in both.
+Printed: seconds of processor of the steps of a private trial (median), and SER on the
+test part of the same heads without privacy and of scikit-learn's logistic regression on
+the same rows, tags decoded one by one in both.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from trainables.tasks._setup import TrialSetup, prepare
 
 
 def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> TrialSetup:
-    """The trial of `search_spaces/epsilon_8.yaml` with this engine, before its first step."""
+    """The trial of `search_spaces/epsilon_8.yaml` with this engine, before its first
+    step.
+    """
     overrides = {
         "data.name": arguments.data,
         "model.encoder": arguments.encoder,
@@ -55,7 +59,10 @@ def ser(setup: TrialSetup, intents: np.ndarray, tags: np.ndarray) -> float:
     """SER of these labels of the test part; `tags` one after another."""
     schema, ids = setup.corpus.schema, setup.split.test
     lengths = setup.corpus.offsets[ids + 1] - setup.corpus.offsets[ids]
-    names = [tuple(schema.tags[k] for k in p) for p in np.split(tags, np.cumsum(lengths)[:-1])]
+    names = [
+        tuple(schema.tags[k] for k in p)
+        for p in np.split(tags, np.cumsum(lengths)[:-1])
+    ]
     frames = [
         Frame(schema.intents[k], slots_lenient(each))
         for k, each in zip(intents, names, strict=True)
@@ -73,7 +80,9 @@ def ser(setup: TrialSetup, intents: np.ndarray, tags: np.ndarray) -> float:
 
 def with_sklearn(setup: TrialSetup) -> float:
     """SER of two logistic regressions on the rows that the heads read."""
-    train, test = (setup.loader.batch(ids) for ids in (setup.split.train, setup.split.test))
+    train, test = (
+        setup.loader.batch(ids) for ids in (setup.split.train, setup.split.test)
+    )
     found = []
     for rows, labels in (("records", "intents"), ("tokens", "tags")):
         x, y = train.inputs[rows].numpy(), getattr(train, labels).numpy()
@@ -103,7 +112,10 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder)
-        seconds = [trained(prepared(arguments, "dp_sgd", cache)) for _ in range(arguments.repeats)]
+        seconds = [
+            trained(prepared(arguments, "dp_sgd", cache))
+            for _ in range(arguments.repeats)
+        ]
         print(f"steps: {statistics.median(seconds):.1f} s of processor (median)")
         plain = prepared(arguments, "sgd", cache)
         trained(plain)

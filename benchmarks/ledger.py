@@ -1,10 +1,12 @@
-"""What an epoch's charge costs where a data set has a total, by the length of the ledger.
+"""What an epoch's charge costs where a data set has a total, by the length of the
+ledger.
 
     python benchmarks/ledger.py [--entries 1000 100000] [--charges 50]
 
-A ledger of trials of ten epochs each, with thirty levels of noise or with one of its own for each
-trial, is made in a temporary folder. Printed: milliseconds of a charge within a total of all sweeps
-(median and 95th percentile) without the disk's own flush; milliseconds of a flush.
+A ledger of trials of ten epochs each, with thirty levels of noise or with one of its
+own for each trial, is made in a temporary folder. Printed: milliseconds of a charge
+within a total of all sweeps (median and 95th percentile) without the disk's own flush;
+milliseconds of a flush.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def entries(noises: Iterator[float], sampling: str) -> Iterator[Entry]:
     for number, noise in enumerate(noises):
         what = mechanism(noise, sampling)
         for epoch in range(1, EPOCHS + 1):
-            yield entry_for(what, dataset="d", sweep="s@1", trial=f"t{number}", epochs=epoch)
+            yield entry_for(
+                what, dataset="d", sweep="s@1", trial=f"t{number}", epochs=epoch
+            )
 
 
 @contextmanager
@@ -92,7 +96,8 @@ def measure(num_entries: int, levels: int | None, sampling: str, charges: int) -
     taken.sort()
     return (
         f"{num_entries:>8} {sampling:>8} {levels or 'all':>7}"
-        f" {1e3 * statistics.median(taken):>9.2f} {1e3 * taken[int(0.95 * len(taken))]:>7.2f}"
+        f" {1e3 * statistics.median(taken):>9.2f}"
+        f" {1e3 * taken[int(0.95 * len(taken))]:>7.2f}"
         f" {1e3 * flush:>7.2f}"
     )
 
@@ -107,7 +112,9 @@ def main() -> None:
     for num_entries in options.entries:
         for sampling in ("shuffle", "poisson"):
             for levels in (30, None):
-                print(measure(num_entries, levels, sampling, options.charges), flush=True)
+                print(
+                    measure(num_entries, levels, sampling, options.charges), flush=True
+                )
 
 
 if __name__ == "__main__":

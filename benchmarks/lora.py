@@ -1,13 +1,15 @@
-"""A step of DP-SGD and of SGD on the adapters of a large encoder, by physical and logical batch.
+"""A step of DP-SGD and of SGD on the adapters of a large encoder, by physical and
+logical batch.
 
     python benchmarks/lora.py --encoder mpnet --physical 16 64 --logical 256 1024
 
-It needs torch, transformers, pydantic, pytorch-crf and cryptography, no Ray and no MLflow.
-By default the encoder is a `bert-base` of random weights, 86 million behind the table of pieces, so
-nothing is fetched; a GPU is used where torch finds one. Records are random words in lengths of 4 to
-36. Engines take turns; seconds are medians, of the wall clock on a GPU, else of this process on one
-thread; memory is the peak of the device's tensors, or of this process. `check` is the difference of
-clipped sums from plain autograd in float64 for 16 records, in units of C (`engines._check`).
+It needs torch, transformers, pydantic, pytorch-crf and cryptography, no Ray and no
+MLflow. By default the encoder is a `bert-base` of random weights, 86 million behind the
+table of pieces, so nothing is fetched; a GPU is used where torch finds one. Records are
+random words in lengths of 4 to 36. Engines take turns; seconds are medians, of the wall
+clock on a GPU, else of this process on one thread; memory is the peak of the device's
+tensors, or of this process. `check` is the difference of clipped sums from plain
+autograd in float64 for 16 records, in units of C (`engines._check`).
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ _SCHEMA = LabelSchema(
 )
 _ENGINES = ("dp_sgd", "sgd")
 _DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-_SHIPPED = Path(__file__).parents[1] / "trainables" / "encoders" / "shipped" / "dialogues"
+_SHIPPED = (
+    Path(__file__).parents[1] / "trainables" / "encoders" / "shipped" / "dialogues"
+)
 
 
 @dataclass(eq=False)
@@ -83,7 +87,9 @@ def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
 
 
 def _bert_base(folder: Path) -> str:
-    """Random weights of its size in `folder`, with the tokenizer of the encoder that ships."""
+    """Random weights of its size in `folder`, with the tokenizer of the encoder that
+    ships.
+    """
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
@@ -110,7 +116,9 @@ def engine_of(name: str, model: AdaptedEncoder, setup: Setup) -> Engine:
     return found
 
 
-def measured(engines: dict[str, Engine], *, steps: int) -> dict[str, tuple[float, float, float]]:
+def measured(
+    engines: dict[str, Engine], *, steps: int
+) -> dict[str, tuple[float, float, float]]:
     """Seconds of a step, milliseconds of a record and peak GB, for each engine."""
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in engines}
     on_gpu = _DEVICE.type == "cuda"
@@ -171,10 +179,16 @@ def main() -> None:
         )
         for physical in options.physical:
             for logical in options.logical:
-                own = replace(setup, physical_batch_size=physical, ids=np.arange(logical))
-                engines = {name: engine_of(name, model, own) for name in options.engines}
+                own = replace(
+                    setup, physical_batch_size=physical, ids=np.arange(logical)
+                )
+                engines = {
+                    name: engine_of(name, model, own) for name in options.engines
+                }
                 found = measured(engines, steps=options.steps)
-                cells = [f"{s:7.2f} {ms:7.2f} {gb:6.2f}" for s, ms, gb in found.values()]
+                cells = [
+                    f"{s:7.2f} {ms:7.2f} {gb:6.2f}" for s, ms, gb in found.values()
+                ]
                 ratio = found[options.engines[0]][1] / found[options.engines[-1]][1]
                 row = f"{precision:9} {physical:8} {logical:7} | {' | '.join(cells)} | {ratio:.2f}"
                 print(row, flush=True)

@@ -1,12 +1,13 @@
 """What the platform takes of a sweep's time, against the same trials in one plain loop.
 
-    SWEEP_DATA_DIR=... python benchmarks/platform_overhead.py [--trials 20] [--epochs 4] [--slots 1]
+    SWEEP_DATA_DIR=... python benchmarks/platform_overhead.py [--trials 20] [--epochs 4]
+    [--slots 1]
 
-Both sides run the same trial function, which writes down when it began and ended; each is one
-process with an empty cache, timed from its start to its end. The loop is what a user would script:
-every trial trains, is measured, and its epsilon is worked out. Printed: start of the command to the
-first trial, the gaps between two trials in one slot, and the wall-clock of the loop over that of
-the sweep.
+Both sides run the same trial function, which writes down when it began and ended; each
+is one process with an empty cache, timed from its start to its end. The loop is what a
+user would script: every trial trains, is measured, and its epsilon is worked out.
+Printed: start of the command to the first trial, the gaps between two trials in one
+slot, and the wall-clock of the loop over that of the sweep.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ BASE: dict[str, Any] = {
 }
 
 
-def timed(config: Any, *, folder: Path, report: Callable[[Any], bool], **rest: Any) -> Any:
+def timed(
+    config: Any, *, folder: Path, report: Callable[[Any], bool], **rest: Any
+) -> Any:
     """`trainables.trial.run`, which leaves timing.json in the trial's folder."""
     from trainables.trial import run
 
@@ -103,22 +106,32 @@ def compare(asked: argparse.Namespace, scratch: Path) -> None:
 
     home, place = scratch / "home", scratch / "plain"
     uri = f"sqlite:///{home / 'mlflow.db'}"
-    settings = replace(from_environment(), home=home, cache_dir=home / "cache", tracking_uri=uri)
+    settings = replace(
+        from_environment(), home=home, cache_dir=home / "cache", tracking_uri=uri
+    )
     document = {
         "name": "overhead",
         "base": {**BASE, "training": {**BASE["training"], "epochs": asked.epochs}},
-        "axes": {"privacy.noise_multiplier": [round(0.5 + n / 20, 3) for n in range(asked.trials)]},
+        "axes": {
+            "privacy.noise_multiplier": [
+                round(0.5 + n / 20, 3) for n in range(asked.trials)
+            ]
+        },
         "resources": {"workers": 1, "slots": asked.slots},
     }
     prepared = prepare_space(spaces.parse(document), settings=settings)
     done = runner.start(prepared, settings, function="platform_overhead:timed")
     begun, ended = psutil.Process().create_time(), time.time()
     place.mkdir()
-    (place / "configs.json").write_text(json.dumps([t.fields for t in prepared.plan.trials]))
+    (place / "configs.json").write_text(
+        json.dumps([t.fields for t in prepared.plan.trials])
+    )
     subprocess.run([sys.executable, __file__, "--plain", str(place)], check=True)
     loop = time.time() - ended
     found = (done.folder.path / "trials").glob("*/timing.json")
-    swept = sorted((json.loads(path.read_text()) for path in found), key=lambda f: f["begun"])
+    swept = sorted(
+        (json.loads(path.read_text()) for path in found), key=lambda f: f["begun"]
+    )
     by_worker: dict[int, list[dict[str, Any]]] = {}
     for facts in swept:
         by_worker.setdefault(facts["worker"], []).append(facts)
@@ -129,9 +142,11 @@ def compare(asked: argparse.Namespace, scratch: Path) -> None:
     ]
     print(
         f"start to the first trial: {swept[0]['begun'] - begun:.1f} s\n"
-        f"end of a trial to the next, median / 90 % / worst: {statistics.median(gaps):.3f} /"
+        f"end of a trial to the next, median / 90 % / worst:"
+        f" {statistics.median(gaps):.3f} /"
         f" {statistics.quantiles(gaps, n=10)[-1]:.3f} / {max(gaps):.3f} s\n"
-        f"plain loop / sweep, wall-clock: {100 * loop / (asked.slots * (ended - begun)):.1f} %"
+        f"plain loop / sweep, wall-clock:"
+        f" {100 * loop / (asked.slots * (ended - begun)):.1f} %"
     )
 
 

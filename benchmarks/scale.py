@@ -1,15 +1,18 @@
-"""What a large sweep costs beside its training: planning, looking at it, disk, memory, gaps.
+"""What a large sweep costs beside its training: planning, looking at it, disk, memory,
+gaps.
 
-    PYTHONPATH=. python benchmarks/scale.py [--trials 10000] [--run 300] [--executor gang]
+    PYTHONPATH=. python benchmarks/scale.py [--trials 10000] [--run 300] [--executor
+    gang]
 
-In a temporary home a sweep of so many tiny trials is planned. Its trials are then ended by the
-driver, one after another, with events as an executor sends them and without flushes of the disk, so
-that what it costs to look at a finished sweep is measured in minutes. `--run` runs a sweep of its
-own with an executor and MLflow. Printed: seconds of `plan`; milliseconds that the driver
-takes a trial (second and last tenth); seconds (and those of the processor) and MB of `sweep list`,
-`show` and `report`; of the real run the seconds between the ends of trials (medians of the second
-and of the last tenth; also those of the processor, with MLflow's thread and the trials), MB of disk
-a trial in whole blocks (its folder, its run of MLflow, that run's artifacts) and MB of memory.
+In a temporary home a sweep of so many tiny trials is planned. Its trials are then ended
+by the driver, one after another, with events as an executor sends them and without
+flushes of the disk, so that what it costs to look at a finished sweep is measured in
+minutes. `--run` runs a sweep of its own with an executor and MLflow. Printed: seconds
+of `plan`; milliseconds that the driver takes a trial (second and last tenth); seconds
+(and those of the processor) and MB of `sweep list`, `show` and `report`; of the real
+run the seconds between the ends of trials (medians of the second and of the last tenth;
+also those of the processor, with MLflow's thread and the trials), MB of disk a trial in
+whole blocks (its folder, its run of MLflow, that run's artifacts) and MB of memory.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ EPOCHS, SEEDS, LEVELS = 2, 10, 2
 def prepared(
     folder: Path, num_trials: int, name: str, executor: str = "local"
 ) -> tuple[Prepared, Settings]:
-    """A grid of two noise multipliers and many learning rates, ten seeds each, and a baseline."""
+    """A grid of two noise multipliers and many learning rates, ten seeds each, and a
+    baseline.
+    """
     rates = max(1, num_trials // SEEDS // LEVELS)
     document: dict[str, Any] = {
         "name": name,
@@ -60,7 +65,12 @@ def prepared(
             "evaluation": {"attacks": []},
         },
         "variants": [
-            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"},
+            {
+                "name": "sgd",
+                "baseline": True,
+                "set": {"engine": "sgd"},
+                "drop_axes": "all",
+            },
             {
                 "name": "dp",
                 "set": {"engine": "dp_sgd"},
@@ -90,13 +100,19 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
         error = 0.1 + (number % 97) / 200
         driver(TrialEvent(kind="started", trial_id=trial_id))
         for epoch in range(1, EPOCHS + 1):
-            report = EpochReport(epochs_done=epoch, seconds=0.1, metrics={"validation_ser": error})
+            report = EpochReport(
+                epochs_done=epoch, seconds=0.1, metrics={"validation_ser": error}
+            )
             driver(TrialEvent(kind="epoch", trial_id=trial_id, report=report))
         result = TrialResult(
             trial_id=trial_id,
             epochs_done=EPOCHS,
             stopped_early=False,
-            metrics={"ser": error, "validation_ser": error, "epsilon": each.trial.epsilon or 0.0},
+            metrics={
+                "ser": error,
+                "validation_ser": error,
+                "epsilon": each.trial.epsilon or 0.0,
+            },
             privacy=cards.make(
                 each.mechanism,
                 accounting.account(each.mechanism),
@@ -111,9 +127,13 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
 
 
 def tenths(values: list[float]) -> tuple[float, float]:
-    """Medians of the second tenth, because MLflow is imported beside the first, and of the last."""
+    """Medians of the second tenth, because MLflow is imported beside the first, and of
+    the last.
+    """
     count = max(1, len(values) // 10)
-    return statistics.median(values[count : 2 * count]), statistics.median(values[-count:])
+    return statistics.median(values[count : 2 * count]), statistics.median(
+        values[-count:]
+    )
 
 
 def command(home: Path, *words: str) -> tuple[float, float, float]:
@@ -148,13 +168,21 @@ def look(folder: Path, num_trials: int) -> None:
     os.fsync = lambda fd: None
     first, last = tenths(end_all(made, settings))
     print(
-        f"driver, ms of the processor a trial: {1e3 * first:.1f} at first, {1e3 * last:.1f} last",
+        f"driver, ms of the processor a trial: {1e3 * first:.1f} at first,"
+        f" {1e3 * last:.1f} last",
         flush=True,
     )
-    words = {"list": (), "show": ("large",), "report": ("large", "--output", str(folder / "page"))}
+    words = {
+        "list": (),
+        "show": ("large",),
+        "report": ("large", "--output", str(folder / "page")),
+    }
     for name, rest in words.items():
         seconds, processor, memory = command(settings.home, name, *rest)
-        print(f"sweep {name}: {seconds:.1f} s ({processor:.1f} CPU), {memory:.0f} MB", flush=True)
+        print(
+            f"sweep {name}: {seconds:.1f} s ({processor:.1f} CPU), {memory:.0f} MB",
+            flush=True,
+        )
 
 
 def run(folder: Path, num_trials: int, executor: str) -> None:
@@ -178,8 +206,10 @@ def run(folder: Path, num_trials: int, executor: str) -> None:
     size = 512 * blocks + (settings.home / "mlflow.db").stat().st_size
     memory = psutil.Process().memory_info().rss / 2**20
     print(
-        f"run of {len(ends)} trials: {whole:.0f} s, {first:.3f} s between ends at first,"
-        f" {last:.3f} s at last ({processor[0]:.3f} and {processor[1]:.3f} of the processor),"
+        f"run of {len(ends)} trials: {whole:.0f} s, {first:.3f} s between ends at"
+        f" first,"
+        f" {last:.3f} s at last ({processor[0]:.3f} and {processor[1]:.3f} of the"
+        f" processor),"
         f" {ends[0] - started:.1f} s to the first,"
         f" {started + whole - ends[-1]:.1f} s after the last,"
         f" {size / len(ends) / 2**20:.3f} MB of disk a trial, {memory:.0f} MB of memory"

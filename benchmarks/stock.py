@@ -1,4 +1,6 @@
-"""A typical implementation: padding, `nn.LSTM` or transformers' BERT, `pytorch-crf`, Adam."""
+"""A typical implementation: padding, `nn.LSTM` or transformers' BERT, `pytorch-crf`,
+Adam.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class StockClc(nn.Module):
         self.words = nn.Embedding(config.word_buckets, config.word_dim)
         self.chars = nn.Embedding(NUM_CHARS, config.char_dim)
         kernel = config.char_kernel
-        self.filters = nn.Conv1d(config.char_dim, config.char_filters, kernel, padding=kernel // 2)
+        self.filters = nn.Conv1d(
+            config.char_dim, config.char_filters, kernel, padding=kernel // 2
+        )
         self.lstm = nn.LSTM(
             config.word_dim + config.char_filters,
             hidden,
@@ -38,7 +42,10 @@ class StockClc(nn.Module):
             dropout=config.dropout if config.num_layers > 1 else 0.0,
         )
         self.dropout = config.dropout
-        self.intent, self.tags = nn.Linear(2 * hidden, num_intents), nn.Linear(2 * hidden, num_tags)
+        self.intent, self.tags = (
+            nn.Linear(2 * hidden, num_intents),
+            nn.Linear(2 * hidden, num_tags),
+        )
         self.crf = CRF(num_tags, batch_first=True)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -123,7 +130,8 @@ def pad_batch(batch: Any) -> Batch:
         begins = (inputs["piece_lengths"].cumsum(0) - inputs["piece_lengths"]).tolist()
         firsts = inputs["first_piece"].split(lengths)
         out["first"] = pad_sequence(
-            [first - begin for first, begin in zip(firsts, begins, strict=True)], batch_first=True
+            [first - begin for first, begin in zip(firsts, begins, strict=True)],
+            batch_first=True,
         )
         out["pieces"] = pad(inputs["pieces"], sizes)
         out["piece_mask"] = pad(torch.ones_like(inputs["pieces"]), sizes)

@@ -1,4 +1,5 @@
-"""Table 1 of Dupuy et al. 2021 (arXiv 2107.14586): error, leakage and epsilon of each noise decay.
+"""Table 1 of Dupuy et al. 2021 (arXiv 2107.14586): error, leakage and epsilon of each
+noise decay.
 
     python benchmarks/table1.py                        # the stored rows; nothing runs
     python benchmarks/table1.py --plan [--data atis]   # what would be trained, in order
@@ -8,18 +9,19 @@
     python benchmarks/table1.py --run FOLDER --data health --utterances 1000000 --epochs 1
     python benchmarks/table1.py --table benchmarks/table1_by_heart.yaml [--run FOLDER]
 
-A trial is the one that a sweep would train, without Ray, on data in $SWEEP_DATA_DIR: one process a
-trial, most valuable first (`table1.yaml`). A line of `FOLDER/trials.jsonl` is written as each ends,
-and the same command goes on after an end by time or interrupt. `evidence_*.npz` has the counts of
-right and wrong labels of each test record and the scores of the paper's attack, for paired
-intervals.
+A trial is the one that a sweep would train, without Ray, on data in $SWEEP_DATA_DIR:
+one process a trial, most valuable first (`table1.yaml`). A line of
+`FOLDER/trials.jsonl` is written as each ends, and the same command goes on after an end
+by time or interrupt. `evidence_*.npz` has the counts of right and wrong labels of each
+test record and the scores of the paper's attack, for paired intervals.
 
-Noise `implied` has the z0 at which the paper's formula gives the epsilon that the paper states for
-its own cell, `equal` that of its cell without decay, `grid` points of its grid. C, z0 and tau are
-chosen by validation SER.
+Noise `implied` has the z0 at which the paper's formula gives the epsilon that the paper
+states for its own cell, `equal` that of its cell without decay, `grid` points of its
+grid. C, z0 and tau are chosen by validation SER.
 
-Intervals (95 %): Student's t over seeds and the bootstrap over records, added in quadrature. A
-change is in percent of SGD's of the same seeds, paired over the same records.
+Intervals (95 %): Student's t over seeds and the bootstrap over records, added in
+quadrature. A change is in percent of SGD's of the same seeds, paired over the same
+records.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ from trainables.config.trial import TrialConfig, parse
 from trainables.errors import InvalidInput
 
 HERE = Path(__file__).parent
-TABLE: dict[str, Any] = yaml.safe_load((HERE / "table1.yaml").read_text(encoding="utf-8"))
+TABLE: dict[str, Any] = yaml.safe_load(
+    (HERE / "table1.yaml").read_text(encoding="utf-8")
+)
 STORED = HERE.parent / "docs" / "measurements" / "table1.csv"
 CELLS = HERE / "paper" / "table1.csv"
 DECAYS = ("none", "linear", "exponential")
@@ -61,7 +65,9 @@ Interval = tuple[float, float, float]  # the figure, and the bounds of its 95 % 
 
 @dataclass(frozen=True)
 class Job:
-    """A trial; `noise` is empty for SGD. Method `shadow` is the attack's model of that pair."""
+    """A trial; `noise` is empty for SGD. Method `shadow` is the attack's model of that
+    pair.
+    """
 
     corpus: str
     model: str
@@ -76,14 +82,18 @@ class Job:
     def name(self) -> str:
         """Its name in files."""
         words = (self.corpus, self.model, self.method, self.noise)
-        return "-".join([*words, *(f"{x:g}" for x in (self.c, self.z0, self.tau)), str(self.seed)])
+        return "-".join(
+            [*words, *(f"{x:g}" for x in (self.c, self.z0, self.tau)), str(self.seed)]
+        )
 
     @property
     def epochs(self) -> int:
         """The epochs of its pair."""
         return int(TABLE["corpora"][self.corpus]["epochs"][self.model])
 
-    def config(self, *, vectors: str | None = None, encoder: str | None = None) -> TrialConfig:
+    def config(
+        self, *, vectors: str | None = None, encoder: str | None = None
+    ) -> TrialConfig:
         """Its configuration, with another file of word vectors or another encoder."""
         own, model = TABLE["corpora"][self.corpus], TABLE["models"][self.model]
         method = "sgd" if self.method == "shadow" else self.method
@@ -103,8 +113,12 @@ class Job:
         changes = dict(TABLE["methods"][method])
         if method in DECAYS:
             fields["privacy"] = {**TABLE["base"]["privacy"], **own.get("privacy", {})}
-            changes |= {"privacy.max_grad_norm": self.c, "privacy.noise_multiplier": self.z0}
-            # A GPU's own generator: the cipher would take most of a step. It is no guarantee's.
+            changes |= {
+                "privacy.max_grad_norm": self.c,
+                "privacy.noise_multiplier": self.z0,
+            }
+            # A GPU's own generator: the cipher would take most of a step. It is no
+            # guarantee's.
             changes["privacy.secure_noise"] = False
             if self.tau:
                 changes["privacy.noise_decay.tau"] = self.tau
@@ -114,13 +128,16 @@ class Job:
 def read_cells(path: Path) -> pd.DataFrame:
     """The paper's cells by corpus and model.
 
-    Raises: InvalidInput for another header, a missing cell or a figure that is no number.
+    Raises: InvalidInput for another header, a missing cell or a figure that is no
+    number.
     """
     wanted = list(pd.read_csv(CELLS, nrows=0).columns)
     try:
         cells = pd.read_csv(path, dtype=str)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"expected --cells to be a CSV file, got {path}: {error}") from None
+        raise InvalidInput(
+            f"expected --cells to be a CSV file, got {path}: {error}"
+        ) from None
     if list(cells.columns) != wanted:
         raise InvalidInput(
             f"expected {path.name} with the header {','.join(wanted)}, got"
@@ -142,13 +159,15 @@ def read_cells(path: Path) -> pd.DataFrame:
                 is_number = False
             if not is_number:
                 where = " with ".join(map(str, pair))
-                raise InvalidInput(f"expected a number as {name} of {where}, got {text!r}")
+                raise InvalidInput(
+                    f"expected a number as {name} of {where}, got {text!r}"
+                )
     return cells.astype(float)
 
 
 def resize(*, epochs: int | None, utterances: int | None, keep: str | None) -> None:
-    """Train each trial for so many epochs, on made corpora of so many utterances, and keep the best
-    epoch or the last.
+    """Train each trial for so many epochs, on made corpora of so many utterances, and
+    keep the best epoch or the last.
     """
     if keep is not None:
         TABLE["base"]["training"]["keep"] = keep
@@ -160,7 +179,11 @@ def resize(*, epochs: int | None, utterances: int | None, keep: str | None) -> N
 
 def public_corpora() -> list[str]:
     """The corpora that are not made."""
-    return [name for name, own in TABLE["corpora"].items() if "num_utterances" not in own["data"]]
+    return [
+        name
+        for name, own in TABLE["corpora"].items()
+        if "num_utterances" not in own["data"]
+    ]
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -180,14 +203,17 @@ def candidates(job: Job, cells: pd.DataFrame) -> list[Job]:
         delta={**TABLE["base"], **TABLE["corpora"][job.corpus]}["privacy"]["delta"],
     )
     chosen = [
-        (c, *found[round(place * (len(found) - 1))]) for c, place in TABLE["spread"][job.method]
+        (c, *found[round(place * (len(found) - 1))])
+        for c, place in TABLE["spread"][job.method]
     ]
     return [replace(job, c=c, z0=z, tau=t) for c, z, t in dict.fromkeys(chosen)]
 
 
-def implied(decay: str, *, epsilon: float, epochs: int, delta: float) -> list[tuple[float, float]]:
-    """Each tau of the grid, with the z0 within it, 1e-6 to 1, at which the paper's formula gives
-    `epsilon`; the nearest point where none does.
+def implied(
+    decay: str, *, epsilon: float, epochs: int, delta: float
+) -> list[tuple[float, float]]:
+    """Each tau of the grid, with the z0 within it, 1e-6 to 1, at which the paper's
+    formula gives `epsilon`; the nearest point where none does.
 
     >>> implied("none", epsilon=36.355, epochs=30, delta=5e-4)
     [(1.0, 0)]
@@ -205,16 +231,22 @@ def implied(decay: str, *, epsilon: float, epochs: int, delta: float) -> list[tu
     return within or [(min(1.0, max(1e-6, nearest[0])), nearest[1])]
 
 
-def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job, list[Job]]]:
-    """The trials in order, each with the candidates among which its point is chosen: none for a
-    trial whose point is known.
+def plan(
+    options: argparse.Namespace, cells: pd.DataFrame
+) -> Iterator[tuple[Job, list[Job]]]:
+    """The trials in order, each with the candidates among which its point is chosen:
+    none for a trial whose point is known.
     """
     stages = [tuple(stage) for stage in TABLE["order"]]
     named = {(corpus, model) for corpus, model, _, _ in stages}
-    stages += [(*pair, noise, 1) for pair in pairs() if pair not in named for noise in NOISES]
+    stages += [
+        (*pair, noise, 1) for pair in pairs() if pair not in named for noise in NOISES
+    ]
     seen = set()
     for corpus, model, noise, seeds in stages:
-        wanted = corpus in options.data and model in options.model and noise in options.noise
+        wanted = (
+            corpus in options.data and model in options.model and noise in options.noise
+        )
         if not wanted:
             continue
         seeds = min(seeds, options.seeds or seeds)
@@ -224,8 +256,11 @@ def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job
             for method in TABLE["methods"]
             if method not in DECAYS
         ]
-        # Decays at equal epsilon are compared with none at the noise that its own cell implies.
-        noises = {d: "implied" if (d, noise) == ("none", "equal") else noise for d in DECAYS}
+        # Decays at equal epsilon are compared with none at the noise that its own cell
+        # implies.
+        noises = {
+            d: "implied" if (d, noise) == ("none", "equal") else noise for d in DECAYS
+        }
         points = {
             d: candidates(Job(corpus, model, d, noises[d]), cells)[: options.candidates]
             for d in DECAYS
@@ -244,8 +279,8 @@ def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job
 
 
 def estimate(planned: Sequence[Job], ended: Mapping[Job, dict[str, Any]]) -> str:
-    """How long the planned trials take one after another, by the seconds of an epoch of those that
-    have ended.
+    """How long the planned trials take one after another, by the seconds of an epoch of
+    those that have ended.
     """
     epochs: dict[tuple[str, str], list[float]] = {}
     for job, row in ended.items():
@@ -253,7 +288,9 @@ def estimate(planned: Sequence[Job], ended: Mapping[Job, dict[str, Any]]) -> str
             of = epochs.setdefault((job.corpus, job.model), [])
             of.append(row["seconds"] / row["epochs"])
     known = [job for job in planned if (job.corpus, job.model) in epochs]
-    seconds = sum(job.epochs * statistics.median(epochs[job.corpus, job.model]) for job in known)
+    seconds = sum(
+        job.epochs * statistics.median(epochs[job.corpus, job.model]) for job in known
+    )
     without = (
         f", without {n} of pairs of which none has ended"
         if (n := len(planned) - len(known))
@@ -305,7 +342,9 @@ def run(options: argparse.Namespace, cells: pd.DataFrame) -> None:
             job = sent.pop(name)
             if not isinstance(row, dict):
                 failed.add(job)
-                print(f"{job.name}: {row or 'out of time'}", file=sys.stderr, flush=True)
+                print(
+                    f"{job.name}: {row or 'out of time'}", file=sys.stderr, flush=True
+                )
                 continue
             ended[job] = row
             with lines.open("a", encoding="utf-8") as file:
@@ -318,10 +357,12 @@ def run(options: argparse.Namespace, cells: pd.DataFrame) -> None:
 
 
 def next_job(
-    waiting: list[tuple[Job, list[Job]]], ended: dict[Job, dict[str, Any]], failed: set[Job]
+    waiting: list[tuple[Job, list[Job]]],
+    ended: dict[Job, dict[str, Any]],
+    failed: set[Job],
 ) -> Job | None:
-    """Take the first trial that can begin out of `waiting`; one whose point is to be chosen waits
-    for all candidates.
+    """Take the first trial that can begin out of `waiting`; one whose point is to be
+    chosen waits for all candidates.
     """
     for place, (job, among) in enumerate(waiting):
         if among:
@@ -338,14 +379,21 @@ def next_job(
 def read_trials(folder: Path) -> dict[Job, dict[str, Any]]:
     """The rows of the trials that have ended."""
     path = folder / "trials.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        if path.exists()
+        else []
+    )
     names = ("corpus", "model", "method", "noise", "c", "z0", "tau", "seed")
     return {Job(*(row[name] for name in names)): row for row in rows}
 
 
-def keep_evidence(options: argparse.Namespace, ended: dict[Job, dict[str, Any]]) -> None:
-    """Write the counts and losses, and the scores of the paper's attack where its shadow has ended,
-    of all trials of a pair into one file. What is there of an earlier start stays.
+def keep_evidence(
+    options: argparse.Namespace, ended: dict[Job, dict[str, Any]]
+) -> None:
+    """Write the counts and losses, and the scores of the paper's attack where its
+    shadow has ended, of all trials of a pair into one file. What is there of an earlier
+    start stays.
     """
     from trainables import attacks
     from trainables.attacks.shadow import fit
@@ -367,7 +415,9 @@ def keep_evidence(options: argparse.Namespace, ended: dict[Job, dict[str, Any]])
             signals = attacks.read_signals(counts.with_name(f"{job.name}.npz"))
             rows = signals.is_evaluated
             arrays["member"] = signals.member[rows]
-            arrays[f"{job.name}/losses"] = signals.log_confidence[rows].astype(np.float32)
+            arrays[f"{job.name}/losses"] = signals.log_confidence[rows].astype(
+                np.float32
+            )
             if attack is not None:
                 scores = attack(signals.features[rows])
                 arrays[f"{job.name}/scores"] = scores.astype(np.float32)
@@ -385,7 +435,9 @@ def read_evidence(place: Path) -> dict[str, Any]:
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     """A flat row for each method and noise whose point is chosen, SGD first."""
-    ended = {job: row for job, row in read_trials(folder).items() if job.method != "shadow"}
+    ended = {
+        job: row for job, row in read_trials(folder).items() if job.method != "shadow"
+    }
     rows = []
     for corpus, model in pairs():
         own = [job for job in ended if (job.corpus, job.model) == (corpus, model)]
@@ -407,20 +459,34 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
             row |= {"method": group[0], "noise": group[1]}
             row |= {name: getattr(jobs[0], name) for name in ("c", "z0", "tau")}
             row |= {"candidates": tried, "seeds": len(jobs)}
-            row |= {name: ended[jobs[0]][name] for name in ("epochs", "records", "device")}
+            row |= {
+                name: ended[jobs[0]][name] for name in ("epochs", "records", "device")
+            }
             row["seconds"] = sum(ended[job]["seconds"] for job in jobs)
             names = ("epsilon_paper", "epsilon", "epsilon_public")
             row |= {name: ended[jobs[0]].get(name) for name in names}
-            sers = [(r["ser"], r["ser_low"], r["ser_high"]) for r in (ended[job] for job in jobs)]
+            sers = [
+                (r["ser"], r["ser_low"], r["ser_high"])
+                for r in (ended[job] for job in jobs)
+            ]
             row |= named("ser", widen(sers))
             for name, part in (("mia", "scores"), ("loss", "losses")):
-                row |= named(name, widen([of for job in jobs if (of := auc(evidence, job, part))]))
+                row |= named(
+                    name,
+                    widen([of for job in jobs if (of := auc(evidence, job, part))]),
+                )
             for against, name in (("sgd", ""), ("sgd_clipped", "_clipped")):
                 if group[0] != against and (against, "") in chosen:
                     other = chosen[against, ""][0]
-                    row |= named(f"ser_change{name}", change(evidence, jobs, other, of_counts))
-                    row |= named(f"mia_change{name}", change(evidence, jobs, other, of_scores))
-                    row |= named(f"loss_change{name}", change(evidence, jobs, other, of_losses))
+                    row |= named(
+                        f"ser_change{name}", change(evidence, jobs, other, of_counts)
+                    )
+                    row |= named(
+                        f"mia_change{name}", change(evidence, jobs, other, of_scores)
+                    )
+                    row |= named(
+                        f"loss_change{name}", change(evidence, jobs, other, of_losses)
+                    )
             if group[1] == "equal" and ("none", "implied") in chosen:
                 other = chosen["none", "implied"][0]
                 row |= named("ser_over_none", change(evidence, jobs, other, of_counts))
@@ -429,7 +495,9 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def auc(evidence: dict[str, Any], job: Job, part: str) -> Interval | None:
-    """The AUC of the paper's attack (`scores`) or of `losses`, with the interval of its records."""
+    """The AUC of the paper's attack (`scores`) or of `losses`, with the interval of its
+    records.
+    """
     from trainables.metrics import membership
 
     scores = evidence.get(f"{job.name}/{part}")
@@ -452,8 +520,8 @@ def of_counts(evidence: dict[str, Any], mine: Job, other: Job) -> Interval | Non
 def of_scores(
     evidence: dict[str, Any], mine: Job, other: Job, part: str = "scores"
 ) -> Interval | None:
-    """The change of the AUC in percent; None where an attack is inverted (members score lower),
-    because the ratio is then of no leakage.
+    """The change of the AUC in percent; None where an attack is inverted (members score
+    lower), because the ratio is then of no leakage.
     """
     from trainables.dp.seeding import generator
     from trainables.metrics import membership
@@ -474,7 +542,9 @@ def bounds(found: dict[str, float], name: str) -> Interval:
     return found[name], found[f"{name}_low"], found[f"{name}_high"]
 
 
-def change(evidence: Any, mine: Sequence[Job], other: Sequence[Job], of: Any) -> Interval | None:
+def change(
+    evidence: Any, mine: Sequence[Job], other: Sequence[Job], of: Any
+) -> Interval | None:
     """The mean over the seeds that both have of the paired changes."""
     by_seed = {job.seed: job for job in other}
     both = [(job, by_seed[job.seed]) for job in mine if job.seed in by_seed]
@@ -482,8 +552,9 @@ def change(evidence: Any, mine: Sequence[Job], other: Sequence[Job], of: Any) ->
 
 
 def widen(each: Sequence[Interval]) -> Interval | None:
-    """The mean over seeds: their mean half-width over records and Student's t over the seeds, in
-    quadrature. The mean, not a smaller one, because every seed is tested on the same records.
+    """The mean over seeds: their mean half-width over records and Student's t over the
+    seeds, in quadrature. The mean, not a smaller one, because every seed is tested on
+    the same records.
 
     >>> widen([(1.0, 0.5, 1.5), (1.0, 0.5, 1.5)])
     (1.0, 0.5, 1.5)
@@ -502,14 +573,31 @@ def widen(each: Sequence[Interval]) -> Interval | None:
 
 def named(name: str, found: Interval | None) -> dict[str, float | None]:
     """A figure and its bounds as columns."""
-    return dict(zip((name, f"{name}_low", f"{name}_high"), found or (None,) * 3, strict=True))
+    return dict(
+        zip((name, f"{name}_low", f"{name}_high"), found or (None,) * 3, strict=True)
+    )
 
 
 def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
     """The rows with the paper's own cells beside ours, and the counts of agreement."""
-    heads = ["corpus", "model", "method", "noise", "C", "z0", "tau", "seeds", "SER %", "MIA %"]
+    heads = [
+        "corpus",
+        "model",
+        "method",
+        "noise",
+        "C",
+        "z0",
+        "tau",
+        "seeds",
+        "SER %",
+        "MIA %",
+    ]
     heads += ["change of SER %", "of MIA %", "of SER % over clipped SGD"]
-    heads += ["lg epsilon, paper's formula", "guaranteed epsilon", "lg, alpha public, at most 8"]
+    heads += [
+        "lg epsilon, paper's formula",
+        "guaranteed epsilon",
+        "lg, alpha public, at most 8",
+    ]
     heads += ["paper: SER or its change", "MIA", "lg epsilon"]
     has_loss = "loss" in rows and rows["loss"].notna().any()
     heads += ["AUC of the loss %", "its change %"] if has_loss else []
@@ -522,17 +610,41 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
             paper = [f"{theirs[f'{method}_{name}']:g}" for name in names]
         elif method == "sgd":
             paper = [f"{theirs['sgd_ser']:g}", f"{theirs['sgd_mia_auc']:g}", ""]
-        point = [f"{row[name]:g}" if method in DECAYS else "" for name in ("c", "z0", "tau")]
+        point = [
+            f"{row[name]:g}" if method in DECAYS else "" for name in ("c", "z0", "tau")
+        ]
         epsilon = [""] * 3
         if method in DECAYS:
-            ours, public = (math.log10(row[f"epsilon_{name}"]) for name in ("paper", "public"))
+            ours, public = (
+                math.log10(row[f"epsilon_{name}"]) for name in ("paper", "public")
+            )
             epsilon = [f"{ours:.1f}", f"{row['epsilon']:.3g}", f"{public:.1f}"]
         lines.append(
             [
-                *(row["corpus"], row["model"], method, row["noise"], *point, str(row["seeds"])),
-                *(cell(row, "ser", 100), cell(row, "mia", 100), cell(row, "ser_change")),
-                *(cell(row, "mia_change"), cell(row, "ser_change_clipped"), *epsilon, *paper),
-                *([cell(row, "loss", 100), cell(row, "loss_change")] if has_loss else []),
+                *(
+                    row["corpus"],
+                    row["model"],
+                    method,
+                    row["noise"],
+                    *point,
+                    str(row["seeds"]),
+                ),
+                *(
+                    cell(row, "ser", 100),
+                    cell(row, "mia", 100),
+                    cell(row, "ser_change"),
+                ),
+                *(
+                    cell(row, "mia_change"),
+                    cell(row, "ser_change_clipped"),
+                    *epsilon,
+                    *paper,
+                ),
+                *(
+                    [cell(row, "loss", 100), cell(row, "loss_change")]
+                    if has_loss
+                    else []
+                ),
             ]
         )
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -549,20 +661,25 @@ def cell(row: Mapping[Any, Any], name: str, factor: float = 1) -> str:
 
 
 def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
-    """For each noise and kind of corpus a line: in how many cells the sign of a change is the
-    paper's.
+    """For each noise and kind of corpus a line: in how many cells the sign of a change
+    is the paper's.
     """
     kinds = rows["corpus"].isin(public_corpora()).map({True: "public", False: "made"})
     for noise, kind in itertools.product(("implied", "grid"), ("public", "made")):
-        own = rows[(rows["noise"] == noise) & (kinds == kind) & rows["method"].isin(DECAYS)]
+        own = rows[
+            (rows["noise"] == noise) & (kinds == kind) & rows["method"].isin(DECAYS)
+        ]
         for name, column in (("ser", "SER"), ("mia", "MIA")):
             found = own[own[f"{name}_change"].notna()].to_dict("records")
             if not found:
                 continue
             theirs = [
-                cells.loc[(r["corpus"], r["model"])][f"{r['method']}_delta_{name}"] for r in found
+                cells.loc[(r["corpus"], r["model"])][f"{r['method']}_delta_{name}"]
+                for r in found
             ]
-            same = sum(r[f"{name}_change"] * t > 0 for r, t in zip(found, theirs, strict=True))
+            same = sum(
+                r[f"{name}_change"] * t > 0 for r, t in zip(found, theirs, strict=True)
+            )
             sure = [
                 (r, t)
                 for r, t in zip(found, theirs, strict=True)
@@ -571,8 +688,10 @@ def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
             lower = sum(r[f"{name}_change"] < 0 for r, _ in sure)
             alike = sum(r[f"{name}_change"] * t > 0 for r, t in sure)
             yield (
-                f"{noise}, {kind}: the sign of the change of {column} is the paper's in {same} of"
-                f" {len(found)} cells; {len(sure)} intervals exclude 0 ({lower} below), {alike} of"
+                f"{noise}, {kind}: the sign of the change of {column} is the paper's in"
+                f" {same} of"
+                f" {len(found)} cells; {len(sure)} intervals exclude 0 ({lower} below),"
+                f" {alike} of"
                 " them with the paper's sign"
             )
 
@@ -586,11 +705,14 @@ def decays(rows: pd.DataFrame) -> Iterator[str]:
     half = (own["ser_over_none_high"] - own["ser_over_none_low"]) / 2
     p = 2 * ndtr(-(own["ser_over_none"] / (half / 1.96)).abs())
     rank = p.rank(method="first")
-    own = own.assign(p=p, adjusted=(p * (len(p) - rank + 1)).clip(upper=1)).sort_values("p")
+    own = own.assign(p=p, adjusted=(p * (len(p) - rank + 1)).clip(upper=1)).sort_values(
+        "p"
+    )
     own["adjusted"] = own["adjusted"].cummax()
     for row in own.to_dict("records"):
         yield (
-            f"{row['corpus']}, {row['model']}: {row['method']} over none at equal epsilon:"
+            f"{row['corpus']}, {row['model']}: {row['method']} over none at equal"
+            f" epsilon:"
             f" {cell(row, 'ser_over_none')} % SER, p {row['p']:.2g}, after Holm (1979)"
             f" {row['adjusted']:.2g}"
         )
@@ -599,26 +721,36 @@ def decays(rows: pd.DataFrame) -> Iterator[str]:
 def main() -> None:
     """Run what has not ended, or print the table."""
     first = argparse.ArgumentParser(add_help=False)
-    first.add_argument("--table", type=Path, help="over table1.yaml's entries", metavar="YAML")
+    first.add_argument(
+        "--table", type=Path, help="over table1.yaml's entries", metavar="YAML"
+    )
     if table := first.parse_known_args()[0].table:
         try:
             TABLE.update(yaml.safe_load(table.read_text(encoding="utf-8")))
         except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
-            first.error(f"expected --table to be a YAML file of entries, got {table}: {error}")
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[first])
+            first.error(
+                f"expected --table to be a YAML file of entries, got {table}: {error}"
+            )
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], parents=[first]
+    )
     parser.add_argument("--run", type=Path, metavar="FOLDER")
     parser.add_argument("--of", type=Path, metavar="FOLDER")
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("--cells", type=Path, default=CELLS, metavar="CSV")
     corpora, models = list(TABLE["corpora"]), list(TABLE["models"])
-    parser.add_argument("--data", nargs="+", choices=corpora, default=public_corpora() or corpora)
+    parser.add_argument(
+        "--data", nargs="+", choices=corpora, default=public_corpora() or corpora
+    )
     parser.add_argument("--model", nargs="+", choices=models, default=models)
     parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--candidates", type=int, help="at most, of each cell")
     parser.add_argument("--epochs", type=int, help="of every trial")
     parser.add_argument("--keep", choices=("best", "last"), help="epoch of every trial")
-    parser.add_argument("--utterances", type=int, help="of each made corpus, in place of 100,000")
+    parser.add_argument(
+        "--utterances", type=int, help="of each made corpus, in place of 100,000"
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--minutes", type=float, default=720.0)
@@ -639,7 +771,9 @@ def main() -> None:
             run(options, cells)
             return
         if options.of:
-            pd.DataFrame(rows_of(options.of)).to_csv(options.of / "table1.csv", index=False)
+            pd.DataFrame(rows_of(options.of)).to_csv(
+                options.of / "table1.csv", index=False
+            )
         stored = STORED.with_stem(options.table.stem) if options.table else STORED
         if options.of:
             stored = options.of / "table1.csv"

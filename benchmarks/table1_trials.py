@@ -22,9 +22,9 @@ from trainables.training import train
 
 
 def work(pipe: Any, settings: dict[str, Any], deadline: float) -> None:
-    """Train what comes through `pipe` (name, whether it is a shadow model, config) until it closes;
-    answer with name and row, or the words of an error, or None where time ended it. Signals and
-    counts are left in `signals/`.
+    """Train what comes through `pipe` (name, whether it is a shadow model, config)
+    until it closes; answer with name and row, or the words of an error, or None where
+    time ended it. Signals and counts are left in `signals/`.
     """
     torch.set_num_threads(1)
     torch.backends.cudnn.allow_tf32 = False  # products of float32, as on a CPU
@@ -50,13 +50,21 @@ def work(pipe: Any, settings: dict[str, Any], deadline: float) -> None:
 
 
 def trial(
-    config: TrialConfig, comm: Alone, places: dict[str, Path], file: Path, deadline: float
+    config: TrialConfig,
+    comm: Alone,
+    places: dict[str, Path],
+    file: Path,
+    deadline: float,
 ) -> dict[str, Any] | None:
     """The row of a trial; None where time ended it."""
     setup = _setup.prepare(config, comm=comm, **places)
     epochs, seed = config.training.epochs, config.training.seed
     trained = train(
-        setup, config.training, folder=None, comm=comm, report=lambda _: time.time() < deadline
+        setup,
+        config.training,
+        folder=None,
+        comm=comm,
+        report=lambda _: time.time() < deadline,
     )
     if trained.epochs_done < epochs:
         return None
@@ -77,7 +85,11 @@ def trial(
     attacks.write_signals(file.with_name(f"{file.name}.npz"), signals)
     np.save(file.with_name(f"{file.name}.npy"), table(counts))
     num_records = len(setup.split.train)
-    row = {"epochs": epochs, "best_epoch": trained.best_epoch, "device": str(comm.device)}
+    row = {
+        "epochs": epochs,
+        "best_epoch": trained.best_epoch,
+        "device": str(comm.device),
+    }
     row |= {"validation_ser": trained.best["validation_ser"], "records": num_records}
     tested = summarize(counts, labels=setup.corpus.schema.labels, seed=seed)
     row |= {name: tested[name] for name in ("ser", "ser_low", "ser_high")}
@@ -87,8 +99,8 @@ def trial(
 
 
 def epsilons(config: TrialConfig, *, num_records: int) -> dict[str, float | None]:
-    """The paper's epsilon, the guaranteed one, and that of the same noise where alpha_k is the norm
-    of a public gradient, at most 8.
+    """The paper's epsilon, the guaranteed one, and that of the same noise where alpha_k
+    is the norm of a public gradient, at most 8.
     """
     ours = account(build(config, num_records=num_records))
     scale = {"name": "public", "normalise": "none", "cap": 8.0}

@@ -19,8 +19,9 @@ _DECADE = 10.0  # a searched axis that spans more is logarithmic
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A trial's figure at `x`; an infinite one is drawn right of a break in the axis. `look` is the
-    name of its colour (`palette.look`), `words` its text for screen readers, `label` is beside it.
+    """A trial's figure at `x`; an infinite one is drawn right of a break in the axis.
+    `look` is the name of its colour (`palette.look`), `words` its text for screen
+    readers, `label` is beside it.
     """
 
     x: float
@@ -56,14 +57,16 @@ class Axis:
     names: tuple[str, ...] = ()
 
 
-_EPSILON = Axis(label="epsilon (a guarantee of the code that ran; log axis)", is_log=True)
+_EPSILON = Axis(
+    label="epsilon (a guarantee of the code that ran; log axis)", is_log=True
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """One chart. `front` are the corners of a step line, `level` is a dashed reference with its
-    label; the area left of `shaded` on the x axis meets the target. The trial `chosen` has a ring.
-    `name` is an element's id and a file's name.
+    """One chart. `front` are the corners of a step line, `level` is a dashed reference
+    with its label; the area left of `shaded` on the x axis meets the target. The trial
+    `chosen` has a ring. `name` is an element's id and a file's name.
     """
 
     name: str
@@ -80,7 +83,9 @@ class Chart:
 
 def every(sweep: Sweep) -> list[Chart]:
     """All charts that the sweep has data for."""
-    has_epsilon = any(math.isfinite(_epsilon(t) or math.inf) for t in sweep.measured_trials)
+    has_epsilon = any(
+        math.isfinite(_epsilon(t) or math.inf) for t in sweep.measured_trials
+    )
     found = [frontier(sweep)] if has_epsilon else []
     found += [leakage(sweep)] if has_epsilon and sweep.attacks else []
     return [*found, *slices(sweep)]
@@ -96,7 +101,8 @@ def frontier(sweep: Sweep) -> Chart:
     return Chart(
         name="frontier-epsilon",
         title="Test SER over epsilon",
-        description=f"{_of(points, sweep)}. Lower is better in both.{zero} The data are in the"
+        description=f"{_of(points, sweep)}. Lower is better in both.{zero} The data are"
+        f" in the"
         " table of all trials.",
         x=_EPSILON,
         y="test SER (95 % interval)",
@@ -111,12 +117,15 @@ def frontier(sweep: Sweep) -> Chart:
 
 
 def leakage(sweep: Sweep) -> Chart:
-    """The AUC with its interval of each trial's strongest attack over epsilon; chance at 0.5."""
+    """The AUC with its interval of each trial's strongest attack over epsilon; chance
+    at 0.5.
+    """
     points = _over_epsilon(sweep, LEAKAGE, what="AUC")
     return Chart(
         name="leakage-epsilon",
         title="AUC of the strongest membership attack over epsilon",
-        description=f"{_of(points, sweep)}; one half is chance. Curator only. The data are in the"
+        description=f"{_of(points, sweep)}; one half is chance. Curator only. The data"
+        f" are in the"
         " table of attacks.",
         x=_EPSILON,
         y="AUC of the strongest attack (95 %)",
@@ -127,25 +136,31 @@ def leakage(sweep: Sweep) -> Chart:
 
 
 def slices(sweep: Sweep) -> list[Chart]:
-    """Test SER over each searched axis with more than one value, coloured by epsilon. Seeds repeat
-    a trial and are no setting.
+    """Test SER over each searched axis with more than one value, coloured by epsilon.
+    Seeds repeat a trial and are no setting.
     """
     found = []
     for axis in (name for name in sweep.axes if name != "seed"):
-        trials = [t for t in sweep.measured_trials if axis in t.values and t.figure("ser")]
+        trials = [
+            t for t in sweep.measured_trials if axis in t.values and t.figure("ser")
+        ]
         values = list(dict.fromkeys(trial.values[axis] for trial in trials))
         if len(values) < 2:
             continue
         numbers = [value for value in values if isinstance(value, float)]
         names = () if len(numbers) == len(values) else tuple(map(str, values))
-        is_log = not names and min(numbers) > 0 and max(numbers) / min(numbers) >= _DECADE
+        is_log = (
+            not names and min(numbers) > 0 and max(numbers) / min(numbers) >= _DECADE
+        )
         points = []
         for trial in sweep.subset(trials, MOST_POINTS):
             ser, value = trial.figure("ser"), trial.values[axis]
             assert ser is not None
             x = float(values.index(value)) if names else float(value)
             shown = value if isinstance(value, str) else formats.number(value)
-            words = f"{trial.name}: {axis} {shown}, SER {formats.share(ser.value)}, epsilon"
+            words = (
+                f"{trial.name}: {axis} {shown}, SER {formats.share(ser.value)}, epsilon"
+            )
             words += f" {formats.epsilon(trial.epsilon)}"
             look = palette.band(trial.epsilon)
             points.append(Point(x=x, y=ser, trial=trial, look=look, words=words))
@@ -153,9 +168,14 @@ def slices(sweep: Sweep) -> list[Chart]:
             Chart(
                 name="slice-" + re.sub(r"[\W_]+", "-", axis.lower()).strip("-"),
                 title=f"Test SER over {axis}",
-                description=f"{_of(points, sweep)}, coloured by epsilon. The data are in the table"
+                description=f"{_of(points, sweep)}, coloured by epsilon. The data are"
+                f" in the table"
                 " of all trials.",
-                x=Axis(label=f"{axis} (log axis)" if is_log else axis, is_log=is_log, names=names),
+                x=Axis(
+                    label=f"{axis} (log axis)" if is_log else axis,
+                    is_log=is_log,
+                    names=names,
+                ),
                 y="test SER (95 % interval)",
                 points=tuple(sorted(points, key=lambda point: point.x)),
                 chosen=sweep.chosen,
@@ -165,7 +185,9 @@ def slices(sweep: Sweep) -> list[Chart]:
 
 
 def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on."""
+    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon
+    on.
+    """
     known = [
         (trial.compared_epsilon or 0.0, found.value)
         for trial in trials
@@ -187,7 +209,9 @@ def _over_epsilon(sweep: Sweep, metric: str, *, what: str) -> tuple[Point, ...]:
         words += f", epsilon {formats.epsilon(trial.epsilon)}"
         words += f", epsilon_paper {formats.epsilon(trial.epsilon_paper)}"
         label = trial.name if are_named else ""
-        found.append(Point(x=x, y=y, trial=trial, look=trial.engine, words=words, label=label))
+        found.append(
+            Point(x=x, y=y, trial=trial, look=trial.engine, words=words, label=label)
+        )
     return tuple(sorted(found, key=lambda point: point.x))
 
 

@@ -1,5 +1,5 @@
-"""Grafana's dashboard of a running sweep, as JSON: it asks a Prometheus data source with the uid
-`prometheus` for the metrics that Ray's agents serve.
+"""Grafana's dashboard of a running sweep, as JSON: it asks a Prometheus data source
+with the uid `prometheus` for the metrics that Ray's agents serve.
 """
 
 import shutil

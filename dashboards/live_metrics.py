@@ -1,4 +1,6 @@
-"""Figures of a running sweep as gauges; in Prometheus Ray's prefix `ray_` is before their names."""
+"""Figures of a running sweep as gauges; in Prometheus Ray's prefix `ray_` is before
+their names.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,9 +27,17 @@ class LiveMetric:
 
 @cache
 def metrics() -> Mapping[str, LiveMetric]:
-    """Every gauge by its figure's name in epochs or results, that of the counts by `COUNTS`."""
-    found = {COUNTS: LiveMetric(name=COUNTS, help="Trials by status", labels=STATUS_LABELS)}
-    final = {*map(objectives.headline, objectives.tasks()), figures.LEAKAGE, "epsilon_planned"}
+    """Every gauge by its figure's name in epochs or results, that of the counts by
+    `COUNTS`.
+    """
+    found = {
+        COUNTS: LiveMetric(name=COUNTS, help="Trials by status", labels=STATUS_LABELS)
+    }
+    final = {
+        *map(objectives.headline, objectives.tasks()),
+        figures.LEAKAGE,
+        "epsilon_planned",
+    }
     for source, figure in figures.registry().items():
         if figure.per_epoch or source in final:
             prefix = "sweep_" if figure.is_public else "curator_sweep_"

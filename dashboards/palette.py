@@ -1,8 +1,8 @@
-"""One colour for an engine and one mark for a decay, which their files state (`LOOK`, `MARK`), in
-every chart of the project; one of each for a band of epsilon.
+"""One colour for an engine and one mark for a decay, which their files state (`LOOK`,
+`MARK`), in every chart of the project; one of each for a band of epsilon.
 
-Colours are from the palette of Okabe & Ito (2008) for all kinds of colour vision; marks and words
-repeat the information.
+Colours are from the palette of Okabe & Ito (2008) for all kinds of colour vision; marks
+and words repeat the information.
 """
 
 import math
@@ -96,7 +96,9 @@ def band(epsilon: float | None) -> str:
 
 
 def look(engine: str) -> ChartStyle:
-    """The look of an engine, or of a band of epsilon; a default for one that is not installed."""
+    """The look of an engine, or of a band of epsilon; a default for one that is not
+    installed.
+    """
     if engine in BANDS:
         return BANDS[engine]
     if engine not in catalogue.names("engines"):
@@ -115,7 +117,9 @@ def css() -> str:
 
 def _rules(*, dark: bool) -> str:
     names = (*catalogue.names("engines"), *BANDS)
-    return "\n".join(f".{css_class(one)} {{ --c: {colour(one, dark=dark)}; }}" for one in names)
+    return "\n".join(
+        f".{css_class(one)} {{ --c: {colour(one, dark=dark)}; }}" for one in names
+    )
 
 
 def css_class(engine: str) -> str:

@@ -1,5 +1,5 @@
-"""Draws charts with Matplotlib, as PNG and as elements of a page, whose colours change on dark
-screens; screen readers read its points and no axes.
+"""Draws charts with Matplotlib, as PNG and as elements of a page, whose colours change
+on dark screens; screen readers read its points and no axes.
 """
 
 import io
@@ -38,7 +38,12 @@ STYLE: Any = {
 }
 _DASHED: Any = {"color": MUTED, "lw": 0.9, "ls": (0, (3, 4))}
 # Colours of a drawing, by their names in the page's style sheet.
-_NAMES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--paper)"}
+_NAMES = {
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    GRID: "var(--grid)",
+    "#ffffff": "var(--paper)",
+}
 _SVG = "{http://www.w3.org/2000/svg}"
 _PART = re.compile(r"part-(\d+)")
 # What a page has no use for: names of groups, clips, fonts, name spaces, white space.
@@ -55,7 +60,9 @@ def png(chart: Chart) -> bytes:
         drawn = figure(chart)
         drawn.patch.set_visible(True)
         if 1 < len({point.series for point in chart.points}) <= 12:
-            drawn.axes[0].legend(frameon=False, fontsize=8, loc="best", markerscale=0.75)
+            drawn.axes[0].legend(
+                frameon=False, fontsize=8, loc="best", markerscale=0.75
+            )
         drawn.text(0.01, 0.985, chart.title, va="top", fontsize=10)
         out = io.BytesIO()
         drawn.savefig(out, format="png", dpi=160)
@@ -74,7 +81,9 @@ def figure(chart: Chart) -> Figure:
     _background(axis, chart)
     series: set[str] = set()
     for number, point in enumerate(chart.points):
-        parts = _parts(point, min(point.x, infinity), is_chosen=point.trial.id == chart.chosen)
+        parts = _parts(
+            point, min(point.x, infinity), is_chosen=point.trial.id == chart.chosen
+        )
         if point.series not in series:
             series.add(point.series)
             parts[-1].set_label(point.series)
@@ -86,14 +95,18 @@ def figure(chart: Chart) -> Figure:
 
 
 def _axes(axis: Axes, chart: Chart) -> float:
-    """Set scales, limits and ticks of both axes; returns the place of infinite x values."""
+    """Set scales, limits and ticks of both axes; returns the place of infinite x
+    values.
+    """
     names, is_log = chart.x.names, chart.x.is_log
     xs = [point.x for point in chart.points if math.isfinite(point.x)] or [1.0]
     level = [] if chart.level is None else [chart.level[0]]
     ys = [*level, *(end for point in chart.points for end in point.ends)] or [1.0]
     axis.set_xscale("log" if is_log else "linear")
     axis.margins(0.06)
-    apart = math.sqrt(2) if is_log else 1.0  # so that two near epsilons have a tick between them
+    apart = (
+        math.sqrt(2) if is_log else 1.0
+    )  # so that two near epsilons have a tick between them
     ends = (min(xs) / apart, max(xs) * apart)
     axis.update_datalim([(x, y) for x in ends for y in (min(ys), max(ys))])
     axis.autoscale_view()
@@ -107,7 +120,9 @@ def _axes(axis: Axes, chart: Chart) -> float:
     subs = (1.0,) if is_log and high / low >= 100 else (1.0, 2.0, 5.0)
     locator: Any = LogLocator(subs=subs, numticks=7) if is_log else MaxNLocator(6)
     found = [float(place) for place in locator.tick_values(low, high)]
-    places = [float(n) for n in range(len(names))] or [p for p in found if low <= p <= high]
+    places = [float(n) for n in range(len(names))] or [
+        p for p in found if low <= p <= high
+    ]
     words = list(names) or [tick_label(place, is_log) for place in places]
     if right > high:
         places, words = [*places, infinity], [*words, "∞"]
@@ -129,10 +144,15 @@ def _background(axis: Axes, chart: Chart) -> None:
     if chart.level is not None:
         value, words = chart.level
         axis.axhline(value, **_DASHED)
-        where: dict[str, Any] = {"xy": (0.3, value), "xycoords": ("axes fraction", "data")}
+        where: dict[str, Any] = {
+            "xy": (0.3, value),
+            "xycoords": ("axes fraction", "data"),
+        }
         axis.annotate(words, xytext=(0, 4), **where, **beside)
     if chart.front:
-        axis.plot(*zip(*chart.front, strict=True), drawstyle="steps-post", color=MUTED, lw=0.9)
+        axis.plot(
+            *zip(*chart.front, strict=True), drawstyle="steps-post", color=MUTED, lw=0.9
+        )
     if chart.shaded is not None and low < chart.shaded < high:
         axis.axvspan(low, chart.shaded, color=palette.ACCENT, alpha=0.08, lw=0)
         axis.axvline(chart.shaded, color=palette.ACCENT, lw=0.8)
@@ -146,13 +166,15 @@ def _parts(point: Point, x: float, *, is_chosen: bool) -> list[Line2D]:
     marker = palette.MATPLOTLIB_MARKS[point.mark]
     bar = Line2D([x] * len(point.ends), point.ends, color=colour, lw=1.4, alpha=0.6)
     ring = Line2D([x], [y], marker="o", ms=17, mfc="none", mec=INK, mew=1.3, ls="")
-    mark = Line2D([x], [y], marker=marker, ms=8, color=colour, ls="", mec="#ffffff", mew=0.8)
+    mark = Line2D(
+        [x], [y], marker=marker, ms=8, color=colour, ls="", mec="#ffffff", mew=0.8
+    )
     return [bar, ring, mark] if is_chosen else [bar, mark]
 
 
 def _labels(axis: Axes, chart: Chart, infinity: float) -> None:
-    """Write the names of points beside them; one that would cover another, a mark or an interval is
-    left out.
+    """Write the names of points beside them; one that would cover another, a mark or an
+    interval is left out.
     """
     scale, right = axis.figure.dpi / 72, axis.get_window_extent().x1
     taken = []
@@ -191,9 +213,13 @@ def tick_label(value: float, is_log: bool) -> str:
 
 
 def svg(chart: Chart) -> Markup:
-    """The chart as an element of a page; each point is an image with words that a script finds."""
+    """The chart as an element of a page; each point is an image with words that a
+    script finds.
+    """
     out = io.StringIO()
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": chart.name}):  # equal bytes, own ids
+    with matplotlib.rc_context(
+        {**STYLE, "svg.hashsalt": chart.name}
+    ):  # equal bytes, own ids
         facts = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure(chart).savefig(out, format="svg", metadata=facts)
     root = ElementTree.fromstring(out.getvalue())
@@ -212,9 +238,11 @@ def svg(chart: Chart) -> Markup:
         colour = palette.colour(point.look).lower()
         parts.append(_text(group, _NAMES | {colour: "currentColor"}))
     return Markup(
-        f'<svg id="{chart.name}" class="chart" viewBox="{root.get("viewBox")}" role="group"'
+        f'<svg id="{chart.name}" class="chart" viewBox="{root.get("viewBox")}"'
+        f' role="group"'
         f' aria-labelledby="{chart.name}-title" aria-describedby="{chart.name}-desc"'
-        f' xmlns="{_SVG[1:-1]}"><title id="{chart.name}-title">{escape(chart.title)}</title>'
+        f' xmlns="{_SVG[1:-1]}"><title'
+        f' id="{chart.name}-title">{escape(chart.title)}</title>'
         f'<desc id="{chart.name}-desc">{escape(chart.description)}</desc>{"".join(parts)}</svg>'
     )
 

@@ -1,5 +1,5 @@
-"""The report of a sweep as a self-contained HTML page, the recommendation first: without network
-requests, readable without scripts, with its data as CSV.
+"""The report of a sweep as a self-contained HTML page, the recommendation first:
+without network requests, readable without scripts, with its data as CSV.
 """
 
 import base64
@@ -39,11 +39,15 @@ def html(sweep: Sweep) -> str:
 
 def _content(sweep: Sweep) -> dict[str, Any]:
     drawn, chosen = charts.every(sweep), sweep.chosen_trial
-    pictures = {kind: [c for c in drawn if c.name.startswith(kind)] for kind in charts.BEGINNINGS}
+    pictures = {
+        kind: [c for c in drawn if c.name.startswith(kind)]
+        for kind in charts.BEGINNINGS
+    }
     frontier, leakage, slices = pictures.values()
     files = tables.files(sweep)
     card = sweep.card
-    bounds = []  # of each trial, and whether its claim violates it; None without a claim
+    # of each trial, and whether its claim violates it; None without a claim
+    bounds = []
     for trial in sweep.measured_trials:
         if (bound := trial.metrics.get("epsilon_lower_bound")) is not None:
             claim = trial.claimed
@@ -62,7 +66,9 @@ def _content(sweep: Sweep) -> dict[str, Any]:
         "worst": strongest(chosen.metrics) if chosen else None,
         "total": card.sweep_total if card else None,
         # The private selection whose best trial this is.
-        "selection": card.selection if card and card.selection and card.selection.law else None,
+        "selection": card.selection
+        if card and card.selection and card.selection.law
+        else None,
         "front": sorted(
             (t for t in sweep.measured_trials if t.on_front and t.epsilon is not None),
             key=lambda t: t.epsilon or 0.0,
@@ -93,12 +99,21 @@ def _legend(drawn: Sequence[charts.Chart]) -> list[tuple[str, str, str]]:
 
 
 def _settings(sweep: Sweep) -> dict[str, dict[str, float | str | None]]:
-    """The values of each searched axis, and of C, z0 and tau where they are none, by trial."""
+    """The values of each searched axis, and of C, z0 and tau where they are none, by
+    trial.
+    """
     found: dict[str, dict[str, float | str | None]] = {
-        axis: {trial.id: trial.values.get(axis) for trial in sweep.trials} for axis in sweep.axes
+        axis: {trial.id: trial.values.get(axis) for trial in sweep.trials}
+        for axis in sweep.axes
     }
-    for name, field in (("C", "max_grad_norm"), ("z0", "noise_multiplier"), ("tau", "decay_tau")):
-        found.setdefault(name, {trial.id: getattr(trial, field) for trial in sweep.trials})
+    for name, field in (
+        ("C", "max_grad_norm"),
+        ("z0", "noise_multiplier"),
+        ("tau", "decay_tau"),
+    ):
+        found.setdefault(
+            name, {trial.id: getattr(trial, field) for trial in sweep.trials}
+        )
     return found
 
 
@@ -108,7 +123,9 @@ def _words() -> dict[str, Any]:
         "formats": formats,
         "figures": figures,
         "palette": palette,
-        "between": lambda found: formats.interval(found.low, found.high) if found else "",
+        "between": lambda found: (
+            formats.interval(found.low, found.high) if found else ""
+        ),
         "delta": format_delta,
         "exact": lambda value: "" if value is None else repr(float(value)),
         "strong": _strong,

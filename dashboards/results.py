@@ -1,5 +1,5 @@
-"""The input of a report: plain frozen data about a finished sweep, and trials compared with their
-baselines. Pure.
+"""The input of a report: plain frozen data about a finished sweep, and trials compared
+with their baselines. Pure.
 """
 
 import math
@@ -14,7 +14,9 @@ from trainables.cards.card import PrivacyCard
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A measured figure and its 95 % interval; the bounds are None where none is known."""
+    """A measured figure and its 95 % interval; the bounds are None where none is
+    known.
+    """
 
     value: float
     low: float | None = None
@@ -23,16 +25,21 @@ class Estimate:
     @property
     def half_width(self) -> float | None:
         """1.96 standard errors of a normal figure."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+        return (
+            None
+            if self.low is None or self.high is None
+            else (self.high - self.low) / 2
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """`epsilon` is a guarantee of the code that ran, `epsilon_paper` the paper's formula and none;
-    infinity without a guarantee, None where unknown; `compared_epsilon` is the one that a choice
-    goes by, its target where it was calibrated. `claimed` is the epsilon that a certified bound in
-    `metrics` is about. `data` and `model` are equal for trials of the same data and of the same
-    model, whatever else they say. `values` are those of the searched axes that this trial has.
+    """`epsilon` is a guarantee of the code that ran, `epsilon_paper` the paper's
+    formula and none; infinity without a guarantee, None where unknown;
+    `compared_epsilon` is the one that a choice goes by, its target where it was
+    calibrated. `claimed` is the epsilon that a certified bound in `metrics` is about.
+    `data` and `model` are equal for trials of the same data and of the same model,
+    whatever else they say. `values` are those of the searched axes that this trial has.
     """
 
     id: str
@@ -69,7 +76,9 @@ class Trial:
         return catalogue.kind_of("engines", self.engine) == "prior"
 
     def figure(self, name: str) -> Estimate | None:
-        """A metric with its interval, None where the trial lacks it or it is not a number."""
+        """A metric with its interval, None where the trial lacks it or it is not a
+        number.
+        """
         value = self.metrics.get(name)
         if value is None or math.isnan(value):
             return None
@@ -77,20 +86,28 @@ class Trial:
         return Estimate(value=value, low=low, high=high)
 
     def is_inverted(self, attack: str) -> bool:
-        """Whether members score lower by more than chance, all attacks of the trial together."""
-        return any(one.inverted for one in oriented_attacks(self.metrics) if one.attack == attack)
+        """Whether members score lower by more than chance, all attacks of the trial
+        together.
+        """
+        return any(
+            one.inverted
+            for one in oriented_attacks(self.metrics)
+            if one.attack == attack
+        )
 
     @property
     def attacks(self) -> tuple[str, ...]:
         """Attacks that this trial has an AUC of, sorted."""
         known = catalogue.names("attacks")
-        return tuple(name for name in known if self.metrics.get(auc_of(name)) is not None)
+        return tuple(
+            name for name in known if self.metrics.get(auc_of(name)) is not None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A relative change, (value - baseline) / baseline; `significant` None where unknown. The
-    bounds are of a paired comparison, None without one.
+    """A relative change, (value - baseline) / baseline; `significant` None where
+    unknown. The bounds are of a paired comparison, None without one.
     """
 
     relative: float
@@ -101,13 +118,14 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep in a report. `answer` says which trial to use at `epsilon_max` and what it costs, or
-    that there is none; `chosen` is its id and `chosen_by` the metric that it was chosen by. A
-    `public` one has no figure for the curator. `card` has the fields of the chosen trial's privacy
-    card, `delta` is of its epsilon, `config` and `space` are YAML, `helps` says what would bring
-    the answer nearer to the baseline. `axes` are the searched axes that vary, `mattered` their
-    shares of importance in [0, 1] in a model of the results that `explains` a share of them (R^2),
-    `next_steps` advice on the next trials.
+    """A sweep in a report. `answer` says which trial to use at `epsilon_max` and what
+    it costs, or that there is none; `chosen` is its id and `chosen_by` the metric that
+    it was chosen by. A `public` one has no figure for the curator. `card` has the
+    fields of the chosen trial's privacy card, `delta` is of its epsilon, `config` and
+    `space` are YAML, `helps` says what would bring the answer nearer to the baseline.
+    `axes` are the searched axes that vary, `mattered` their shares of importance in [0,
+    1] in a model of the results that `explains` a share of them (R^2), `next_steps`
+    advice on the next trials.
     """
 
     name: str
@@ -142,29 +160,32 @@ class Sweep:
 
     @cached_property
     def baselines(self) -> tuple[Trial, ...]:
-        """The finished baselines that read private records; the others are epsilon 0."""
+        """The finished baselines that read private records; the others are epsilon
+        0.
+        """
         return tuple(t for t in self.measured_trials if t.baseline and not t.is_prior)
 
     @property
     def baseline(self) -> Trial | None:
-        """The first finished baseline; None where baselines are on several data sets, because the
-        error of one says nothing about trials on another.
+        """The first finished baseline; None where baselines are on several data sets,
+        because the error of one says nothing about trials on another.
         """
         is_one = len({trial.data for trial in self.baselines}) == 1
         return self.baselines[0] if is_one else None
 
     def baseline_of(self, trial: Trial) -> Trial | None:
-        """The baseline that a trial's error is compared with: the first on its data, of the same
-        model where there is one.
+        """The baseline that a trial's error is compared with: the first on its data, of
+        the same model where there is one.
         """
         alike = [each for each in self.baselines if each.data == trial.data]
         return min(alike, key=lambda each: each.model != trial.model, default=None)
 
     def change(self, trial: Trial) -> Change | None:
-        """The change of a trial's SER from its baseline: by the paired comparison of the very
-        records where the trial has one (`delta_ser_percent` and kin), else by 1.96 standard errors
-        of independent figures, which is conservative, as they share their test records. None for a
-        baseline itself, without both errors, or from an error of 0.
+        """The change of a trial's SER from its baseline: by the paired comparison of
+        the very records where the trial has one (`delta_ser_percent` and kin), else by
+        1.96 standard errors of independent figures, which is conservative, as they
+        share their test records. None for a baseline itself, without both errors, or
+        from an error of 0.
         """
         base = self.baseline_of(trial)
         if base is None or trial.id == base.id:
@@ -188,18 +209,20 @@ class Sweep:
         return Change(relative=difference / reference.value, significant=significant)
 
     def time_factor(self, trial: Trial) -> float | None:
-        """Seconds of an epoch of a trial over those of its baseline; None without one of the same
-        data and model.
+        """Seconds of an epoch of a trial over those of its baseline; None without one
+        of the same data and model.
         """
         base = self.baseline_of(trial)
         if base is None or base.model != trial.model:
             return None
         mine, theirs = (each.figure("seconds_epoch") for each in (trial, base))
-        return mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
+        return (
+            mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
+        )
 
     def subset(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:
-        """At most `most` of `trials`, in their order: the baseline, the chosen one and the front
-        first, then an even share of the others.
+        """At most `most` of `trials`, in their order: the baseline, the chosen one and
+        the front first, then an even share of the others.
         """
         if len(trials) <= most:
             return tuple(trials)
@@ -208,12 +231,18 @@ class Sweep:
         kept = {trial.id for trial in first[:most]}
         rest = [trial for trial in trials if trial.id not in kept]
         room = most - len(kept)
-        kept |= {rest[place * len(rest) // room].id for place in range(room)} if room else set()
+        kept |= (
+            {rest[place * len(rest) // room].id for place in range(room)}
+            if room
+            else set()
+        )
         return tuple(trial for trial in trials if trial.id in kept)
 
     @property
     def prior(self) -> Trial | None:
-        """What the model says without any private record: the first finished trial of its kind."""
+        """What the model says without any private record: the first finished trial of
+        its kind.
+        """
         return next((trial for trial in self.measured_trials if trial.is_prior), None)
 
     @property

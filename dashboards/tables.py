@@ -1,4 +1,6 @@
-"""The data behind every figure of a report, as CSV. Infinity is `inf`, a missing value is empty."""
+"""The data behind every figure of a report, as CSV. Infinity is `inf`, a missing value
+is empty.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +11,14 @@ from dashboards.results import Sweep
 Cell = str | float | int | bool | None
 NAMES = ("trials.csv", "epochs.csv")
 # Columns before those of the axes, and behind them.
-_SETTINGS = ("name", "engine", "decay", "decay_tau", "max_grad_norm", "noise_multiplier")
+_SETTINGS = (
+    "name",
+    "engine",
+    "decay",
+    "decay_tau",
+    "max_grad_norm",
+    "noise_multiplier",
+)
 _COURSE = ("baseline", "status", "reason", "epochs_done", "seconds", "on_front")
 
 
@@ -51,7 +60,9 @@ def text(rows: Sequence[Mapping[str, Cell]]) -> str:
     >>> text([{"a": 1.5, "b": None}, {"a": float("inf"), "b": "x, y", "c": True}])
     'a,b,c\\n1.5,,\\ninf,"x, y",true\\n'
     """
-    frame = pd.DataFrame([{name: _cell(value) for name, value in row.items()} for row in rows])
+    frame = pd.DataFrame(
+        [{name: _cell(value) for name, value in row.items()} for row in rows]
+    )
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 

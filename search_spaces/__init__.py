@@ -1,6 +1,7 @@
 """Search spaces: YAML files that define trials, and their reader.
 
-Users copy and edit a space; each value in a shipped one names its table or section of the paper.
+Users copy and edit a space; each value in a shipped one names its table or section of
+the paper.
 
     space.py        the format; reading a file, a shipped name or a bare config
     parts.py        the parts of a space: axes, variants, constraints, budget, resources

@@ -1,8 +1,9 @@
 """Small expressions over dotted names, such as `privacy.max_grad_norm <= 1`.
 
-The text is parsed to Python's syntax tree, which is interpreted and never executed. Allowed are
-numbers, strings, lists, True, False, None, dotted names, `+ - * / %`, comparisons (also `in`),
-`and or not`, `x if c else y`, and the functions abs, min, max, log, log10, sqrt, exp.
+The text is parsed to Python's syntax tree, which is interpreted and never executed.
+Allowed are numbers, strings, lists, True, False, None, dotted names, `+ - * / %`,
+comparisons (also `in`), `and or not`, `x if c else y`, and the functions abs, min, max,
+log, log10, sqrt, exp.
 """
 
 import ast
@@ -85,7 +86,9 @@ def _refusal(node: ast.AST) -> str | None:
             return "expected a dotted name such as data.name"
         case ast.operator() if type(node) not in _OPERATORS:
             return "expected an operator out of + - * / %"
-    return None if isinstance(node, _SYNTAX) else f"{type(node).__name__} is not allowed"
+    return (
+        None if isinstance(node, _SYNTAX) else f"{type(node).__name__} is not allowed"
+    )
 
 
 @lru_cache(maxsize=1_000)
@@ -103,13 +106,15 @@ def names(text: str) -> frozenset[str]:
 
 
 def holds(text: str, values: Mapping[str, Any]) -> bool:
-    """Whether the expression is true of `values`, nested mappings reached by dotted names.
+    """Whether the expression is true of `values`, nested mappings reached by dotted
+    names.
 
     >>> holds("privacy.max_grad_norm <= 1 and data.name != 'atis'",
     ...       {"data": {"name": "snips"}, "privacy": {"max_grad_norm": 0.5}})
     True
 
-    Raises: InvalidInput for a name that `values` lacks, or values that cannot be compared.
+    Raises: InvalidInput for a name that `values` lacks, or values that cannot be
+    compared.
     """
     tree = parse(text)
     try:
@@ -117,7 +122,9 @@ def holds(text: str, values: Mapping[str, Any]) -> bool:
     except InvalidInput as problem:
         raise InvalidInput(f"constraint {text!r}: {problem}") from None
     except (TypeError, ValueError, ArithmeticError) as problem:
-        raise InvalidInput(f"constraint {text!r} cannot be evaluated here: {problem}") from None
+        raise InvalidInput(
+            f"constraint {text!r} cannot be evaluated here: {problem}"
+        ) from None
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
@@ -146,7 +153,9 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.BoolOp():
             return any(_evaluate(part, values) for part in node.values)
         case ast.IfExp():
-            return _evaluate(node.body if _evaluate(node.test, values) else node.orelse, values)
+            return _evaluate(
+                node.body if _evaluate(node.test, values) else node.orelse, values
+            )
         case ast.Compare():
             left = _evaluate(node.left, values)
             for comparison, right_node in zip(node.ops, node.comparators, strict=True):

@@ -1,5 +1,5 @@
-"""Search spaces as YAML files: the shipped ones by name, any other by its path, each with the space
-that it extends.
+"""Search spaces as YAML files: the shipped ones by name, any other by its path, each
+with the space that it extends.
 """
 
 import re
@@ -16,7 +16,9 @@ LONGEST_NAME = 80
 def shipped_spaces() -> tuple[str, ...]:
     """Names of the spaces that come with the project, sorted."""
     files = resources.files("search_spaces").iterdir()
-    return tuple(sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml")))
+    return tuple(
+        sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml"))
+    )
 
 
 def locate(source: str | Path) -> Path:
@@ -29,7 +31,9 @@ def locate(source: str | Path) -> Path:
         if path.is_file():
             return path
     except OSError as error:  # a name that no file can have
-        raise InvalidInput(f"cannot read SPACE {quote(str(path))}: {error.strerror}") from None
+        raise InvalidInput(
+            f"cannot read SPACE {quote(str(path))}: {error.strerror}"
+        ) from None
     shipped = Path(str(resources.files("search_spaces")))
     if isinstance(source, str) and source in shipped_spaces():
         return shipped / f"{source}.yaml"
@@ -51,7 +55,9 @@ def name_of(stem: str) -> str:
 
 def is_bare_config(document: dict[str, Any]) -> bool:
     """Whether plain data is one trial's config and not a space."""
-    from search_spaces.parts import CONFIG_FIELDS  # the classes of configs, which load slowly
+    from search_spaces.parts import (
+        CONFIG_FIELDS,
+    )  # the classes of configs, which load slowly
 
     return bool(document) and set(document) <= CONFIG_FIELDS
 
@@ -59,9 +65,9 @@ def is_bare_config(document: dict[str, Any]) -> bool:
 def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The fields of the space in a file as plain data, without `extends`.
 
-    A file extends a shipped space or a file, whose path is relative to it. Its fields replace those
-    of that space, and `base` is merged field by field. `extending` are the files that extend this
-    one. A bare config is the base of a space.
+    A file extends a shipped space or a file, whose path is relative to it. Its fields
+    replace those of that space, and `base` is merged field by field. `extending` are
+    the files that extend this one. A bare config is the base of a space.
 
     Raises: InvalidInput for a file that is missing or no YAML, or that extends itself.
     """
@@ -75,7 +81,9 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
         return document
     parent, chain = document.pop("extends"), (*extending, path.resolve())
     if not isinstance(parent, str):
-        raise InvalidInput(f"expected extends to name a space in {path}, got {quote(parent)}")
+        raise InvalidInput(
+            f"expected extends to name a space in {path}, got {quote(parent)}"
+        )
     place: Path | None = None
     for each in (path.parent / parent, parent):  # a file beside it first
         try:
@@ -85,13 +93,22 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
     if place is None:
         raise InvalidInput(f"extends: {said}")
     if place.resolve() in chain:
-        raise InvalidInput(f"expected a space that does not extend itself, got extends={parent}")
+        raise InvalidInput(
+            f"expected a space that does not extend itself, got extends={parent}"
+        )
     found = document_in(place, extending=chain)
-    return {**found, **document, "base": _merge(found.get("base", {}), document.get("base", {}))}
+    return {
+        **found,
+        **document,
+        "base": _merge(found.get("base", {}), document.get("base", {})),
+    }
 
 
 def _merge(base: Any, own: Any) -> Any:
     """Own fields in the place of those of `base`; mappings are merged."""
     if not isinstance(base, dict) or not isinstance(own, dict):
         return own
-    return {**base, **{name: _merge(base.get(name), value) for name, value in own.items()}}
+    return {
+        **base,
+        **{name: _merge(base.get(name), value) for name, value in own.items()},
+    }

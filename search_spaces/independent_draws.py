@@ -1,6 +1,6 @@
 """Restrictions of a space whose trials must be independent draws from one distribution
-(`search.strategy: private_selection`; Papernot & Steinke 2022, "Hyperparameter Tuning with Renyi
-Differential Privacy").
+(`search.strategy: private_selection`; Papernot & Steinke 2022, "Hyperparameter Tuning
+with Renyi Differential Privacy").
 """
 
 from __future__ import annotations
@@ -18,58 +18,83 @@ if TYPE_CHECKING:
 
 NOISE = "privacy.noise_multiplier"
 # Axes that would change a trial's training or scored records, or its guarantee.
-_SHARED = ("task", "data", "evaluation", "training.seed", "privacy.delta", "privacy.unit")
+_SHARED = (
+    "task",
+    "data",
+    "evaluation",
+    "training.seed",
+    "privacy.delta",
+    "privacy.unit",
+)
 
 
 def require_independent_draws(space: SearchSpace) -> None:
-    """Raises: ValueError for a setting with which trials are not independent draws with comparable
-    scores.
+    """Raises: ValueError for a setting with which trials are not independent draws with
+    comparable scores.
     """
     able = [
-        task for task in objectives.tasks() if objectives.quality(task)[0].startswith(VALIDATION)
+        task
+        for task in objectives.tasks()
+        if objectives.quality(task)[0].startswith(VALIDATION)
     ]
     if space.task not in able:
         raise ValueError(
-            f"expected task {' or '.join(able)} with strategy private_selection, got {space.task}:"
+            f"expected task {' or '.join(able)} with strategy private_selection, got"
+            f" {space.task}:"
             " its score is the error on validation records that no training touches"
         )
     if space.repeats:
         raise ValueError(
-            "expected no repeats with strategy private_selection: each trial is a single draw, and"
+            "expected no repeats with strategy private_selection: each trial is a"
+            " single draw, and"
             " a repeat would be a trial that was not drawn"
         )
     if space.budget.trials is not None:
         raise ValueError(
-            "expected no budget.trials with strategy private_selection: its price assumes the law"
+            "expected no budget.trials with strategy private_selection: its price"
+            " assumes the law"
             " of the number of trials, which a limit would change"
         )
     if space.budget.accountant not in ("sound", "selection"):
         raise ValueError(
-            "expected budget.accountant sound or selection with strategy private_selection, got"
+            "expected budget.accountant sound or selection with strategy"
+            " private_selection, got"
             f" {space.budget.accountant}"
         )
     for variant in space.variants:
         if variant.baseline:
             raise ValueError(
-                f"expected no baseline with strategy private_selection, got variant {variant.name}:"
+                f"expected no baseline with strategy private_selection, got variant"
+                f" {variant.name}:"
                 " run it as a sweep of its own, which has its own price"
             )
-    axes = [*space.axes.items(), *(axis for v in space.variants for axis in v.axes.items())]
-    given = {path for path, _ in axes} | {path for v in space.variants for path in v.fixed}
+    axes = [
+        *space.axes.items(),
+        *(axis for v in space.variants for axis in v.axes.items()),
+    ]
+    given = {path for path, _ in axes} | {
+        path for v in space.variants for path in v.fixed
+    }
     privacy = space.base.get("privacy")
     if isinstance(privacy, dict) and "noise_multiplier" in privacy:
         given.add(NOISE)
-    if space.search.target_epsilon is not None and NOISE in given:  # an override may calibrate it
+    if (
+        space.search.target_epsilon is not None and NOISE in given
+    ):  # an override may calibrate it
         raise ValueError(
-            f"expected no {NOISE} with search.target_epsilon: one value for all trials is found"
+            f"expected no {NOISE} with search.target_epsilon: one value for all trials"
+            f" is found"
             " for the target"
         )
     for path, axis in axes:
         _refuse_shared(path, axis.values or (), what=f"axis {path}")
-        for rule in space.constraints:  # so that the configurations are known before any draw
+        for (
+            rule
+        ) in space.constraints:  # so that the configurations are known before any draw
             if axis.range is not None and path in constraints.names(rule.require):
                 raise ValueError(
-                    "expected constraints over lists of values with strategy private_selection, got"
+                    "expected constraints over lists of values with strategy"
+                    " private_selection, got"
                     f" {rule.require!r} over the range {path}"
                 )
     for variant in space.variants:
@@ -82,8 +107,10 @@ def _refuse_shared(path: str, values: Iterable[Any], *, what: str) -> None:
     for each in (path, *(inner for value in values for inner in _paths(path, value))):
         if any(is_within(each, shared) for shared in _SHARED):
             raise ValueError(
-                f"expected no {what} with strategy private_selection: all trials share their"
-                f" records, their seed and their guarantee{'' if each == path else f' ({each})'}"
+                f"expected no {what} with strategy private_selection: all trials share"
+                f" their"
+                f" records, their seed and their"
+                f" guarantee{'' if each == path else f' ({each})'}"
             )
 
 

@@ -1,4 +1,6 @@
-"""The parts of a search space as frozen data: ranges, axes, variants, constraints, budgets."""
+"""The parts of a search space as frozen data: ranges, axes, variants, constraints,
+budgets.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,15 @@ class Range(Part):
     @model_validator(mode="after")
     def _require_order(self) -> Range:
         if not self.low < self.high:
-            raise ValueError(f"expected low < high, got low={self.low} high={self.high}")
+            raise ValueError(
+                f"expected low < high, got low={self.low} high={self.high}"
+            )
         if self.log and self.low <= 0:
             raise ValueError(f"expected low > 0 with log, got low={self.low}")
         if self.ends[0] > self.ends[1]:
             raise ValueError(
-                f"expected an integer between low and high, got low={self.low} high={self.high}"
+                f"expected an integer between low and high, got low={self.low}"
+                f" high={self.high}"
             )
         return self
 
@@ -53,7 +58,9 @@ class Range(Part):
     def ends(self) -> tuple[float, float]:
         """The smallest and the largest value, integers where the values are."""
         return (
-            (math.ceil(self.low), math.floor(self.high)) if self.integer else (self.low, self.high)
+            (math.ceil(self.low), math.floor(self.high))
+            if self.integer
+            else (self.low, self.high)
         )
 
     def at(self, share: float) -> float | int:
@@ -69,15 +76,16 @@ class Range(Part):
             value = low + share * (high - low)
         if self.integer:
             return round(min(max(value, low), high))
-        # 12 digits: a rounding error in the last ones must not make a second, equal point.
+        # 12 digits: a rounding error in the last ones must not make a second, equal
+        # point.
         return float(f"{min(max(value, low), high):.12g}")
 
 
 class Axis(Part):
     """The values of one field: exactly one of the three kinds. A list alone is a grid.
 
-    `grid`: every value, in each search. `choice` and `range`: every value in a grid search, drawn
-    in a random one.
+    `grid`: every value, in each search. `choice` and `range`: every value in a grid
+    search, drawn in a random one.
     """
 
     grid: Annotated[Listed[Any], Field(min_length=1)] | None = None
@@ -95,7 +103,11 @@ class Axis(Part):
 
     @model_validator(mode="after")
     def _one(self) -> Axis:
-        given = [name for name in ("grid", "choice", "range") if getattr(self, name) is not None]
+        given = [
+            name
+            for name in ("grid", "choice", "range")
+            if getattr(self, name) is not None
+        ]
         if len(given) != 1:
             found = ", ".join(given) or "none"
             raise ValueError(f"expected one of grid, choice and range, got {found}")
@@ -126,17 +138,22 @@ def _check_paths(fields: dict[str, Any]) -> dict[str, Any]:
             allowed = ", ".join(sorted(CONFIG_FIELDS))
             meant = did_you_mean(path.split(".")[0], CONFIG_FIELDS)
             raise ValueError(
-                f"expected a dotted path that starts with one of {allowed}, got {path}{meant}"
+                f"expected a dotted path that starts with one of {allowed}, got"
+                f" {path}{meant}"
             )
     return fields
 
 
-Fields = Annotated[dict[str, Any], AfterValidator(_check_paths)]  # by their dotted paths
+Fields = Annotated[
+    dict[str, Any], AfterValidator(_check_paths)
+]  # by their dotted paths
 Axes = Annotated[dict[str, Axis], AfterValidator(_check_paths)]
 
 
 class Variant(Part):
-    """One kind of trial, with fixed values. `baseline` exempts it from the epsilon budget."""
+    """One kind of trial, with fixed values. `baseline` exempts it from the epsilon
+    budget.
+    """
 
     name: str = Field(min_length=1, max_length=80)
     fixed: Fields = Field(default_factory=dict, alias="set")
@@ -175,7 +192,9 @@ class Constraint(Part):
 
 
 class Budget(Part):
-    """The budgets. `epsilon` is that of a trial, `total` of the whole sweep; None: no bound."""
+    """The budgets. `epsilon` is that of a trial, `total` of the whole sweep; None: no
+    bound.
+    """
 
     epsilon: Positive | None = None
     """largest epsilon of a trial; others are refused"""
@@ -199,24 +218,29 @@ class Resources(Part):
     """The resources of trials. They change neither results nor ids."""
 
     executor: Literal["gang", "local"] = "gang"
-    """gang: Ray workers that take one trial after another; local: one trial at a time, without Ray
+    """gang: Ray workers that take one trial after another; local: one trial at a time,
+    without Ray
     """
     workers: Few | None = None
     """worker processes per trial; default: the smallest training.num_workers"""
     slots: Few | None = None
-    """number of concurrent trials; default: as many as the CPUs, the GPUs and the memory permit"""
+    """number of concurrent trials; default: as many as the CPUs, the GPUs and the
+    memory permit
+    """
     cpus_per_worker: Few = 1
     """CPUs per worker"""
     gpus_per_worker: Annotated[float, Field(ge=0, le=10_000)] | None = None
-    """GPUs per worker, which computes on a CPU without any; default: 1 where the machine or cluster
-    has GPUs, otherwise 0; below 1 several trials share a GPU (Ray's fractional GPUs); executor
-    local: 0 or 1"""
+    """GPUs per worker, which computes on a CPU without any; default: 1 where the
+    machine or cluster has GPUs, otherwise 0; below 1 several trials share a GPU (Ray's
+    fractional GPUs); executor local: 0 or 1
+    """
 
     @model_validator(mode="after")
     def _local_has_one_gpu(self) -> Resources:
         if self.executor == "local" and self.gpus_per_worker not in (None, 0, 1):
             raise ValueError(
-                "expected resources.gpus_per_worker 0 or 1 with executor local, which runs one"
+                "expected resources.gpus_per_worker 0 or 1 with executor local, which"
+                " runs one"
                 f" trial at a time in one process, got {self.gpus_per_worker:g}"
             )
         return self

@@ -12,7 +12,8 @@ def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     >>> set_path({"a": {"b": 1, "c": 2}}, "a.b", 3)
     {'a': {'b': 3, 'c': 2}}
 
-    A number on the way is replaced: where a field may be a number or a mapping, it is another form.
+    A number on the way is replaced: where a field may be a number or a mapping, it is
+    another form.
 
     Raises: InvalidInput where text or a list is on the way.
     """
@@ -21,17 +22,21 @@ def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     for parent in parents:
         below = inner.get(parent)
         if isinstance(below, str | list | tuple):
-            raise InvalidInput(f"expected a mapping at {parent} to set {path}, got {quote(below)}")
+            raise InvalidInput(
+                f"expected a mapping at {parent} to set {path}, got {quote(below)}"
+            )
         inner[parent] = dict(below) if isinstance(below, dict) else {}
         inner = inner[parent]
     inner[last] = value
     return found
 
 
-def set_all(base: Mapping[str, Any], *layers: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Nested fields with the values of each layer at their dotted paths, a later layer over an
-    earlier one. Within a layer the outermost path is first: a section that is set as a whole must
-    not remove a field of it that is set by itself.
+def set_all(
+    base: Mapping[str, Any], *layers: Iterable[tuple[str, Any]]
+) -> dict[str, Any]:
+    """Nested fields with the values of each layer at their dotted paths, a later layer
+    over an earlier one. Within a layer the outermost path is first: a section that is
+    set as a whole must not remove a field of it that is set by itself.
 
     >>> set_all({}, [("model.dropout", 0.5), ("model", {"name": "clc"})], [("model.name", "bert")])
     {'model': {'name': 'bert', 'dropout': 0.5}}
@@ -111,4 +116,6 @@ def setting(path: str, value: Any) -> str:
     'ε≤8'
     """
     words = short(value)
-    return words.replace(" ", "") if words.startswith("ε ≤ ") else f"{label(path)}={words}"
+    return (
+        words.replace(" ", "") if words.startswith("ε ≤ ") else f"{label(path)}={words}"
+    )

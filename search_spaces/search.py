@@ -18,7 +18,9 @@ STRATEGIES = "search_spaces.strategies"  # the shelf
 
 def _require_objective(name: str) -> str:
     if name not in figures.objectives():
-        raise ValueError(f"expected one of {', '.join(figures.objectives())}, got {name!r}")
+        raise ValueError(
+            f"expected one of {', '.join(figures.objectives())}, got {name!r}"
+        )
     return name
 
 
@@ -48,32 +50,38 @@ class NumTrials(Part):
 
 
 class Search(Part):
-    """The choice of points: all beforehand (listed or drawn), sequentially by earlier results
-    (adaptive), or a random number of independent draws of which only the best is released
-    (private_selection).
-    `num_samples` counts draws for each variant, in an adaptive search configurations over all
-    variants.
+    """The choice of points: all beforehand (listed or drawn), sequentially by earlier
+    results (adaptive), or a random number of independent draws of which only the best
+    is released (private_selection). `num_samples` counts draws for each variant, in an
+    adaptive search configurations over all variants.
     """
 
     strategy: Annotated[str, NameOf(STRATEGIES)] = catalogue.default(STRATEGIES)
     """entry of search_spaces/strategies"""
     num_samples: Samples | None = None
-    """number of draws for each variant; in an adaptive search number of configurations over all
-    variants"""
+    """number of draws for each variant; in an adaptive search number of configurations
+    over all variants
+    """
     num_trials: Annotated[NumTrials | None, _SELECTS] = None
     """distribution of the number of trials"""
     target_epsilon: Annotated[Positive | None, _SELECTS] = None
-    """epsilon of the released trial, for which one noise multiplier of all trials is calibrated"""
+    """epsilon of the released trial, for which one noise multiplier of all trials is
+    calibrated
+    """
     seed: Seed = 0
     """seed of the draws"""
     objectives: Annotated[Listed[Objective], Field(min_length=1)] = ("validation_ser",)
-    """objectives of an adaptive search; several are searched for their Pareto front; default with
-    task=synthesis: mauve"""
+    """objectives of an adaptive search; several are searched for their Pareto front;
+    default with task=synthesis: mauve
+    """
     num_startup: Samples | None = None
-    """adaptive: number of space-filling configurations before the first one that a model suggests
+    """adaptive: number of space-filling configurations before the first one that a
+    model suggests
     """
     scheduler: Literal["none", "asha", "median"] = "none"
-    """scheduler that stops trials early by validation SER, or by loss with task=synthesis"""
+    """scheduler that stops trials early by validation SER, or by loss with
+    task=synthesis
+    """
     grace_epochs: Epochs = 1
     """epochs that every trial completes before it may be stopped"""
 
@@ -105,16 +113,28 @@ class Search(Part):
     @model_validator(mode="after")
     def _fits_the_strategy(self) -> Search:
         if self.is_private_selection and self.num_trials is None:
-            raise ValueError("expected num_trials (law and mean) with strategy private_selection")
+            raise ValueError(
+                "expected num_trials (law and mean) with strategy private_selection"
+            )
         for name, why in _NOT_INDEPENDENT.items() if self.is_private_selection else ():
             if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"expected no {name} with strategy private_selection: {why}")
+                raise ValueError(
+                    f"expected no {name} with strategy private_selection: {why}"
+                )
         if len(set(self.objectives)) < len(self.objectives):
-            raise ValueError(f"expected different objectives, got {', '.join(self.objectives)}")
+            raise ValueError(
+                f"expected different objectives, got {', '.join(self.objectives)}"
+            )
         for name in ("objectives", "num_startup"):
-            if name in self.model_fields_set and not self.is_adaptive and getattr(self, name):
+            if (
+                name in self.model_fields_set
+                and not self.is_adaptive
+                and getattr(self, name)
+            ):
                 able = ", ".join(catalogue.names(STRATEGIES, kind="adaptive"))
-                raise ValueError(f"expected {name} with strategy {able}, got {self.strategy}")
+                raise ValueError(
+                    f"expected {name} with strategy {able}, got {self.strategy}"
+                )
         without = self.kind == "listed" or self.is_private_selection
         if without != (self.num_samples is None):
             word = "no num_samples" if without else "num_samples"

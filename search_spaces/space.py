@@ -1,8 +1,9 @@
 """A search space as frozen data, and reading one from a YAML file.
 
-A space names a base config, axes over dotted paths of it, variants (each with its own fixed values
-and axes), constraints, the search, repeats over seeds, the budget and the resources of a trial. A
-bare trial config, such as an exported one, is a space of one point.
+A space names a base config, axes over dotted paths of it, variants (each with its own
+fixed values and axes), constraints, the search, repeats over seeds, the budget and the
+resources of a trial. A bare trial config, such as an exported one, is a space of one
+point.
 """
 
 from __future__ import annotations
@@ -44,13 +45,16 @@ def check_name(name: str) -> str:
     if not NAME.fullmatch(name) or ".." in name:
         raise ValueError(
             f"expected a name of lower-case letters, digits, '_', '-' and '.' (at most"
-            f" {LONGEST_NAME}, a letter or a digit first, no two dots in a row), got {name!r}"
+            f" {LONGEST_NAME}, a letter or a digit first, no two dots in a row), got"
+            f" {name!r}"
         )
     return name
 
 
 class SearchSpace(Part):
-    """The definition of a sweep's trials. `override` is applied last, to every trial."""
+    """The definition of a sweep's trials. `override` is applied last, to every
+    trial.
+    """
 
     name: Annotated[str, AfterValidator(check_name)]
     """name of the sweep, if --name gives none"""
@@ -59,8 +63,9 @@ class SearchSpace(Part):
     source: str = ""
     """origin of the values, as free text"""
     extends: None = None
-    """in a file: shipped space or file whose fields are the defaults of this one; base is merged
-    field by field"""
+    """in a file: shipped space or file whose fields are the defaults of this one; base
+    is merged field by field
+    """
     base: dict[str, Any] = Field(default_factory=dict)
     """fields of the config that all trials share"""
     variants: Listed[Variant] = ()
@@ -94,7 +99,9 @@ class SearchSpace(Part):
                 raise ValueError(f"expected 1 to 1000, got {repeats}")
             return tuple(range(repeats))
         if not isinstance(repeats, list | tuple):
-            raise ValueError(f"expected a number or a list of seeds, got {quote(repeats)}")
+            raise ValueError(
+                f"expected a number or a list of seeds, got {quote(repeats)}"
+            )
         return repeats
 
     @model_validator(mode="before")
@@ -113,7 +120,9 @@ class SearchSpace(Part):
     def _variants_differ(self) -> SearchSpace:
         names = [variant.name for variant in self.variants]
         if len(set(names)) < len(names):
-            raise ValueError(f"expected variants with different names, got {', '.join(names)}")
+            raise ValueError(
+                f"expected variants with different names, got {', '.join(names)}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -124,7 +133,8 @@ class SearchSpace(Part):
             return self
         if self.budget.accountant == "selection":
             raise ValueError(
-                "expected budget.accountant other than selection with an adaptive search: its"
+                "expected budget.accountant other than selection with an adaptive"
+                " search: its"
                 " price holds where trials are independent draws"
             )
         chosen = [variant.axes for variant in self.variants if not variant.baseline]
@@ -153,7 +163,9 @@ class SearchSpace(Part):
 
     @property
     def searched_variants(self) -> tuple[Variant, ...]:
-        """The variants of a search that chooses or draws its trials: all but the baselines."""
+        """The variants of a search that chooses or draws its trials: all but the
+        baselines.
+        """
         return tuple(variant for variant in self.all_variants if not variant.baseline)
 
     def document(self) -> dict[str, Any]:
@@ -163,10 +175,16 @@ class SearchSpace(Part):
 
 def _task_of(base: Any, override: Any) -> str:
     """Raises: ValueError for a task that there is not."""
-    given = [part["task"] for part in (override, base) if isinstance(part, dict) and "task" in part]
+    given = [
+        part["task"]
+        for part in (override, base)
+        if isinstance(part, dict) and "task" in part
+    ]
     task, known = [*given, objectives.default_task()][0], catalogue.names("tasks")
     if task not in known:
-        raise ValueError(f"expected task to be one of {', '.join(known)}, got {quote(task)}")
+        raise ValueError(
+            f"expected task to be one of {', '.join(known)}, got {quote(task)}"
+        )
     return str(task)
 
 
@@ -202,11 +220,11 @@ def parse(document: dict[str, Any]) -> SearchSpace:
 def read(
     source: str | Path | dict[str, Any], *, overrides: dict[str, Any] | None = None
 ) -> SearchSpace:
-    """The space in a file, the shipped one of that name or that of a document, whose `base` is a
-    mapping, with `overrides` by dotted path.
+    """The space in a file, the shipped one of that name or that of a document, whose
+    `base` is a mapping, with `overrides` by dotted path.
 
-    Raises: InvalidInput for a file that is missing or no YAML, for its first problem, and for what
-        a sweep's files cannot hold, such as text with NUL.
+    Raises: InvalidInput for a file that is missing or no YAML, for its first problem,
+        and for what a sweep's files cannot hold, such as text with NUL.
     """
     changes = overrides or {}
     try:
@@ -221,11 +239,15 @@ def read(
     document = document_in(path)
     found = parse(_with_overrides(document, changes))
     if not document.keys() & {"base", "axes", "variants"}:  # as in a truncated file
-        raise InvalidInput(f"expected base, axes or variants in the space {path}, got none of them")
+        raise InvalidInput(
+            f"expected base, axes or variants in the space {path}, got none of them"
+        )
     return found
 
 
-def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+def _with_overrides(
+    document: dict[str, Any], overrides: dict[str, Any]
+) -> dict[str, Any]:
     merged = dict(document)
     for path, value in overrides.items():
         head = path.split(".")[0]
@@ -234,6 +256,10 @@ def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict
         elif head in ("budget", "search", "resources", "repeats"):
             merged = set_path(merged, path, value)
         else:
-            allowed = ", ".join(sorted({*CONFIG_FIELDS, "budget", "search", "resources"}))
-            raise InvalidInput(f"expected a path that starts with one of {allowed}, got {path!r}")
+            allowed = ", ".join(
+                sorted({*CONFIG_FIELDS, "budget", "search", "resources"})
+            )
+            raise InvalidInput(
+                f"expected a path that starts with one of {allowed}, got {path!r}"
+            )
     return merged

@@ -1,7 +1,7 @@
 """Running sweeps: plan, budget, store, Ray, MLflow, and the command line on top.
 
-From Python, `run(space)` runs a sweep, `results(name)` has its trials as a pandas frame and
-`load_model(folder)` loads an exported model.
+From Python, `run(space)` runs a sweep, `results(name)` has its trials as a pandas frame
+and `load_model(folder)` loads an exported model.
 """
 
 from __future__ import annotations

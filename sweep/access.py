@@ -1,11 +1,13 @@
 """Who may use a web server of this machine: whoever has its token.
 
-A loopback address is open to every local user, so `sweep ui` draws a token for its servers and
-prints links with it. The first page of such a link leaves the token in a cookie; a script sends it
-as `Authorization: Bearer`, as MLflow's client does with MLFLOW_TRACKING_TOKEN, or as the password
-of basic authentication. Every other request is refused before the application sees it.
+A loopback address is open to every local user, so `sweep ui` draws a token for its
+servers and prints links with it. The first page of such a link leaves the token in a
+cookie; a script sends it as `Authorization: Bearer`, as MLflow's client does with
+MLFLOW_TRACKING_TOKEN, or as the password of basic authentication. Every other request
+is refused before the application sees it.
 
-Cookies do not depend on ports: their names do, so that two servers do not replace each other's.
+Cookies do not depend on ports: their names do, so that two servers do not replace each
+other's.
 """
 
 import base64
@@ -46,8 +48,9 @@ def answer(
 ) -> Answer | None:
     """None where the request has the token, and the application may answer it.
 
-    A link with the token is sent on to the same page without it, so that the token stays out of
-    what the page shows and passes on, with the cookie that later requests have.
+    A link with the token is sent on to the same page without it, so that the token
+    stays out of what the page shows and passes on, with the cookie that later requests
+    have.
     """
     name = f"sweep-ui-{port}"
     fields = parse_qsl(query, keep_blank_values=True)
@@ -75,7 +78,10 @@ def asgi(application: AsgiApp, token: str) -> AsgiApp:
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
         found = None
         if scope["type"] != "lifespan":
-            headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            headers = {
+                name.lower(): value.decode("latin-1")
+                for name, value in scope["headers"]
+            }
             found = answer(
                 token,
                 port=scope["server"][1],
@@ -88,9 +94,16 @@ def asgi(application: AsgiApp, token: str) -> AsgiApp:
             await application(scope, receive, send)
         elif scope["type"] == "http":
             headers = {"Content-Type": "text/plain; charset=utf-8", **found.headers}
-            pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            pairs = [
+                (name.lower().encode(), value.encode())
+                for name, value in headers.items()
+            ]
             await send(
-                {"type": "http.response.start", "status": int(found.status), "headers": pairs}
+                {
+                    "type": "http.response.start",
+                    "status": int(found.status),
+                    "headers": pairs,
+                }
             )
             await send({"type": "http.response.body", "body": found.body.encode()})
         else:
@@ -102,7 +115,9 @@ def asgi(application: AsgiApp, token: str) -> AsgiApp:
 def wsgi(application: WsgiApp, token: str) -> WsgiApp:
     """A WSGI application that asks for the token."""
 
-    def guarded(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def guarded(
+        environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
         found = answer(
             token,
             port=int(environ["SERVER_PORT"]),
@@ -114,7 +129,9 @@ def wsgi(application: WsgiApp, token: str) -> WsgiApp:
         if found is None:
             return application(environ, start_response)
         headers = {"Content-Type": "text/plain; charset=utf-8", **found.headers}
-        start_response(f"{found.status.value} {found.status.phrase}", list(headers.items()))
+        start_response(
+            f"{found.status.value} {found.status.phrase}", list(headers.items())
+        )
         return [found.body.encode()]
 
     return guarded

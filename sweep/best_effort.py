@@ -9,15 +9,19 @@ from sweep.settings import first_line
 
 
 class BestEffort(ContextDecorator):
-    """Ends a block, or the calls of a function, whose code fails, and says the first failure in one
-    line on stderr.
+    """Ends a block, or the calls of a function, whose code fails, and says the first
+    failure in one line on stderr.
 
-    `what` names what failed; `then` says what follows from a failure. KeyboardInterrupt and
-    SystemExit pass. `problem` is the failure of the latest block in its own words, or None.
+    `what` names what failed; `then` says what follows from a failure. KeyboardInterrupt
+    and SystemExit pass. `problem` is the failure of the latest block in its own words,
+    or None.
     """
 
     def __init__(
-        self, what: str, *, then: Callable[[Exception], str] = lambda problem: "the sweep goes on"
+        self,
+        what: str,
+        *,
+        then: Callable[[Exception], str] = lambda problem: "the sweep goes on",
     ) -> None:
         self._what = what
         self._then = then

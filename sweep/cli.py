@@ -1,7 +1,9 @@
-"""The `sweep` command. Each file in `sweep/commands` is one command; errors are handled here.
+"""The `sweep` command. Each file in `sweep/commands` is one command; errors are handled
+here.
 
-Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted (SIGINT), 143 ended by
-SIGTERM or `sweep stop`. Signals are handled before anything but the standard library loads.
+Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted (SIGINT),
+143 ended by SIGTERM or `sweep stop`. Signals are handled before anything but the
+standard library loads.
 """
 
 from __future__ import annotations
@@ -61,7 +63,11 @@ def build() -> typer.Typer:
     )
     app.callback()(root)
     group_of = {name: group for group, names in _GROUPS.items() for name in names}
-    files = [each.name for each in pkgutil.iter_modules(commands.__path__) if each.name[0] != "_"]
+    files = [
+        each.name
+        for each in pkgutil.iter_modules(commands.__path__)
+        if each.name[0] != "_"
+    ]
     for name in sorted(files, key=[*group_of, *files].index):
         group = group_of.get(name, "Commands")
         command = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
@@ -91,7 +97,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     import typer
 
-    # What the parser raises for a wrong option; the library exports its subclasses only.
+    # What the parser raises for a wrong option; the library exports its subclasses
+    # only.
     parser_error: Any = typer.BadParameter.__mro__[2]
     try:
         _require_text(arguments)
@@ -111,13 +118,17 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _explain(problem: Exception) -> tuple[str, int] | None:
-    """(message, exit code) of what was refused, or failed for a reason of the system; None for an
-    error of this program.
+    """(message, exit code) of what was refused, or failed for a reason of the system;
+    None for an error of this program.
     """
     lacks = [words for words in _SHORTAGE if words in str(problem)]
     if lacks or isinstance(problem, MemoryError):
         said = f" ({lacks[0]})" if lacks else ""
-        return f"too little memory, or too few threads, for this command{said}: see `ulimit -a`", 1
+        return (
+            f"too little memory, or too few threads, for this command{said}: see"
+            f" `ulimit -a`",
+            1,
+        )
     from trainables.errors import InvalidInput, SweepError, system_words, words_of
     from trainables.io import disk
 
@@ -139,7 +150,9 @@ def _explain(problem: Exception) -> tuple[str, int] | None:
 
 
 def _problem_of_stdout() -> OSError | None:
-    """Why stdout takes no line; None where it does. The error of a write names no file."""
+    """Why stdout takes no line; None where it does. The error of a write names no
+    file.
+    """
     try:
         if sys.stdout is not None:  # closed by the caller
             os.write(1, b"\n")
@@ -149,7 +162,9 @@ def _problem_of_stdout() -> OSError | None:
 
 
 def _require_text(words: Sequence[str]) -> None:
-    """Raises: InvalidInput for a word that is no UTF-8: a sweep's files could not hold it."""
+    """Raises: InvalidInput for a word that is no UTF-8: a sweep's files could not hold
+    it.
+    """
     from trainables.errors import InvalidInput, quote
     from trainables.io.documents import DocumentProblem, require_text
 
@@ -157,15 +172,21 @@ def _require_text(words: Sequence[str]) -> None:
         try:
             require_text(word)
         except DocumentProblem:
-            raise InvalidInput(f"expected arguments in UTF-8, got {quote(word)}") from None
+            raise InvalidInput(
+                f"expected arguments in UTF-8, got {quote(word)}"
+            ) from None
 
 
 def _require_memory(arguments: Sequence[str]) -> None:
-    """Raises: MemoryError below a limit of address space at which OpenBLAS, when it is imported,
-    asks again and again and heeds no signal.
+    """Raises: MemoryError below a limit of address space at which OpenBLAS, when it is
+    imported, asks again and again and heeds no signal.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < _LEAST_MEMORY and "--help" not in arguments:
+    if (
+        limit != resource.RLIM_INFINITY
+        and limit < _LEAST_MEMORY
+        and "--help" not in arguments
+    ):
         raise MemoryError
 
 
@@ -183,14 +204,17 @@ def main() -> None:
 
 
 def _as_json(error: UnicodeError) -> tuple[str, int]:
-    """What a stream cannot encode, as JSON has it (\\u03b5): what is JSON stays JSON."""
+    """What a stream cannot encode, as JSON has it (\\u03b5): what is JSON stays
+    JSON.
+    """
     assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 class QuickExit:
-    """Ends this process with `code` once all threads and exit functions are done. The interpreter
-    would free every object of PyTorch, Ray and MLflow first, which takes more than a second.
+    """Ends this process with `code` once all threads and exit functions are done. The
+    interpreter would free every object of PyTorch, Ray and MLflow first, which takes
+    more than a second.
     """
 
     code: int | None = None
@@ -200,7 +224,9 @@ class QuickExit:
         if self.code is None:  # an exception of ours: the interpreter has printed it
             return
         try:
-            for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the caller
+            for stream in filter(
+                None, (sys.stdout, sys.stderr)
+            ):  # None: closed by the caller
                 stream.flush()
         except (OSError, ValueError):
             if self.code == 0:
@@ -214,5 +240,6 @@ def _refuse(message: str, *, code: int) -> int:
 
     with suppress(OSError, ValueError):  # the exit code remains
         if sys.stderr is not None:  # closed by the caller
-            print(f"error: {one_line(hide_passwords(message))}", file=sys.stderr, flush=True)  # noqa: T201
+            said = f"error: {one_line(hide_passwords(message))}"
+            print(said, file=sys.stderr, flush=True)  # noqa: T201
     return code

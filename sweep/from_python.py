@@ -24,11 +24,13 @@ def run(
     resume: bool = False,
     quiet: bool = False,
 ) -> pd.DataFrame:
-    """Run a space (a file, a shipped name or the document itself) to its end; its `results`.
+    """Run a space (a file, a shipped name or the document itself) to its end; its
+    `results`.
 
-    Says on stderr how it goes, a line when a trial ends, unless `quiet`. `budget_total`: refuse it
-    where all sweeps on its data would exceed this epsilon together. `resume`: go on with the sweep
-    of that name where there is one, which was started with this space.
+    Says on stderr how it goes, a line when a trial ends, unless `quiet`.
+    `budget_total`: refuse it where all sweeps on its data would exceed this epsilon
+    together. `resume`: go on with the sweep of that name where there is one, which was
+    started with this space.
 
     Raises: InvalidInput for what is refused, before anything starts.
     """
@@ -40,20 +42,32 @@ def run(
 
     chosen = settings or from_environment()
     found = read(space, settings=chosen, overrides=overrides, name=name)
-    # Lines on stderr: a table that redraws itself is for terminals, not for a notebook's cells.
+    # Lines on stderr: a table that redraws itself is for terminals, not for a
+    # notebook's cells.
     screen = Console(
-        stderr=True, force_terminal=False, force_jupyter=False, highlight=False, quiet=quiet
+        stderr=True,
+        force_terminal=False,
+        force_jupyter=False,
+        highlight=False,
+        quiet=quiet,
     )
     folder = store.SweepFolder(chosen.home / found.name)
     if resume and folder.exists:
         before = folder.space()
-        if found != before and not before.search.is_private_selection:  # whose noise was found
+        if (
+            found != before and not before.search.is_private_selection
+        ):  # whose noise was found
             raise InvalidInput(
-                f"expected the space with which {found.name} was started, got another one: give it"
+                f"expected the space with which {found.name} was started, got another"
+                f" one: give it"
                 " another name"
             )
         progress_display.resume(folder, chosen, screen, quiet=quiet, address=address)
     else:
-        options = {"command": ["sweep.run"], "address": address, "budget_total": budget_total}
+        options = {
+            "command": ["sweep.run"],
+            "address": address,
+            "budget_total": budget_total,
+        }
         progress_display.start(found, chosen, screen, quiet=quiet, **options)
     return results(found.name, settings=chosen)

@@ -1,9 +1,11 @@
-"""Interrupts: Ctrl-C (SIGINT), SIGTERM, SIGHUP, and `sweep stop`, which counts as SIGTERM.
+"""Interrupts: Ctrl-C (SIGINT), SIGTERM, SIGHUP, and `sweep stop`, which counts as
+SIGTERM.
 
-First a thread prints one line on stderr, so that no long call delays it; later output to stderr is
-dropped. Then KeyboardInterrupt is raised in the main thread. When that has unwound, or after ten
-seconds, or at a second signal, the process ends with all that it started, with the exit code 128 +
-the signal's number. In a library, where nothing calls `run`, signals are unchanged.
+First a thread prints one line on stderr, so that no long call delays it; later output
+to stderr is dropped. Then KeyboardInterrupt is raised in the main thread. When that has
+unwound, or after ten seconds, or at a second signal, the process ends with all that it
+started, with the exit code 128 + the signal's number. In a library, where nothing calls
+`run`, signals are unchanged.
 """
 
 import atexit
@@ -22,17 +24,25 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class now:  # noqa: N801
-    """Plain flags, because a handler that waits for a lock of the interrupted thread deadlocks."""
+    """Plain flags, because a handler that waits for a lock of the interrupted thread
+    deadlocks.
+    """
 
     number = 0  # of the first signal; 0: none has come
     has_printed = is_leaving = False
     read = -1  # of the pipe that Python writes signals to; -1: in a library
-    explain: Callable[[], str] = lambda: "no file is incomplete; run the same command again"
-    is_requested: Callable[[], bool] = lambda: False  # called often: True counts as SIGTERM
+    explain: Callable[[], str] = lambda: (
+        "no file is incomplete; run the same command again"
+    )
+    is_requested: Callable[[], bool] = lambda: (
+        False
+    )  # called often: True counts as SIGTERM
 
 
 def run(work: Callable[[], int]) -> int:
-    """The exit code of `work`. Signals are handled from now on, unless they were ignored before."""
+    """The exit code of `work`. Signals are handled from now on, unless they were
+    ignored before.
+    """
     now.read, write = os.pipe()
     os.set_blocking(write, False)
     try:
@@ -40,7 +50,8 @@ def run(work: Callable[[], int]) -> int:
         reinstall()
         os.register_at_fork(after_in_child=lambda: reinstall(signal.SIG_DFL))
         os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
-        # Called last of all, before the interpreter drops its handlers: a signal would kill it.
+        # Called last of all, before the interpreter drops its handlers: a signal would
+        # kill it.
         atexit.register(reinstall, signal.SIG_IGN)
         threading.Thread(target=_watch, name="interrupts", daemon=True).start()
         return work()
@@ -55,7 +66,9 @@ def run(work: Callable[[], int]) -> int:
 
 
 def is_stopping() -> bool:
-    """Whether an interrupt has come; in a library, which must poll it, whether one is requested."""
+    """Whether an interrupt has come; in a library, which must poll it, whether one is
+    requested.
+    """
     return bool(now.number) or (now.read < 0 and now.is_requested())
 
 
@@ -70,14 +83,18 @@ def _handle(number: int, frame: object = None) -> None:
 
 
 def reinstall(handler: Callable[..., object] | signal.Handlers = _handle) -> None:
-    """Reinstall the handlers after a library has replaced them; nothing in a library."""
+    """Reinstall the handlers after a library has replaced them; nothing in a
+    library.
+    """
     for number in SIGNALS if now.read >= 0 else ():
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 
 
 def _watch() -> None:
-    """Print the line at the first signal; end at the second, or after the grace period."""
+    """Print the line at the first signal; end at the second, or after the grace
+    period.
+    """
     first = 0
     while first not in SIGNALS:
         with suppress(OSError):
@@ -87,7 +104,9 @@ def _watch() -> None:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     now.number = first
     with suppress(Exception):
-        shown = "\r\n\x1b[?25h" if os.isatty(2) else ""  # the cursor, which a live table hides
+        shown = (
+            "\r\n\x1b[?25h" if os.isatty(2) else ""
+        )  # the cursor, which a live table hides
         line = f"{shown}interrupted: {now.explain()}\n".encode()
         screen = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -1,5 +1,5 @@
-"""Sweeps that are shown on a console from their planning to their end: a live table, or occasional
-lines where the output is not a terminal.
+"""Sweeps that are shown on a console from their planning to their end: a live table, or
+occasional lines where the output is not a terminal.
 """
 
 import time
@@ -40,10 +40,15 @@ _UNSAID = {"", status.PLANNING, status.CALIBRATING, status.LOADING}
 
 
 def start(
-    space: SearchSpace, settings: Settings, screen: Console, *, quiet: bool, **options: Any
+    space: SearchSpace,
+    settings: Settings,
+    screen: Console,
+    *,
+    quiet: bool,
+    **options: Any,
 ) -> Run:
-    """Plan a space and run it (`runner.start` with `options`). Notes are printed; `quiet` shows no
-    progress.
+    """Plan a space and run it (`runner.start` with `options`). Notes are printed;
+    `quiet` shows no progress.
     """
     interrupts.now.explain = partial(store.how_to_go_on, settings.home, space.name)
     with preparing(screen, quiet=quiet):
@@ -57,7 +62,12 @@ def start(
 
 
 def resume(
-    folder: SweepFolder, settings: Settings, screen: Console, *, quiet: bool, **options: Any
+    folder: SweepFolder,
+    settings: Settings,
+    screen: Console,
+    *,
+    quiet: bool,
+    **options: Any,
 ) -> Run:
     """Go on with a sweep (`runner.resume` with `options`)."""
     interrupts.now.explain = partial(store.how_to_go_on, settings.home, folder.name)
@@ -77,20 +87,24 @@ def view_of(space: SearchSpace, plan: Plan, home: Path) -> View:
 
 
 def num_expected(space: SearchSpace, plan: Plan) -> int:
-    """Number of all trials of a sweep, including those that its search is still to choose; 1 for a
-    private selection, the released one.
+    """Number of all trials of a sweep, including those that its search is still to
+    choose; 1 for a private selection, the released one.
     """
     if space.search.is_private_selection:
         return 1
     if not plan.to_choose:
         return len(plan.to_run)
-    chosen = sum(trial.baseline for trial in plan.to_run) + plan.to_choose * num_seeds(space)
+    chosen = sum(trial.baseline for trial in plan.to_run) + plan.to_choose * num_seeds(
+        space
+    )
     return max(len(plan.to_run), min(chosen, space.budget.trials or chosen))
 
 
 @contextmanager
 def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
-    """Show progress on `console` while the block runs, behind a guard; `quiet` shows nothing."""
+    """Show progress on `console` while the block runs, behind a guard; `quiet` shows
+    nothing.
+    """
     guard, said = BestEffort("the live table"), set(_UNSAID)
 
     def enter(words: str) -> None:
@@ -113,7 +127,9 @@ def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
 
 @contextmanager
 def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
-    """Show the phases before a sweep starts, on a terminal alone: a refusal is one line."""
+    """Show the phases before a sweep starts, on a terminal alone: a refusal is one
+    line.
+    """
     spinner = Spinner("dots", status.PLANNING)
     with ExitStack() as stack:
         if console.is_terminal and not quiet:
@@ -130,13 +146,15 @@ def _showing(
 
     def draw() -> RenderableType:
         with guard:
-            # Drawn here, since the console would draw it outside of the guard; as high as the
-            # screen, since the last frame could not be removed otherwise.
+            # Drawn here, since the console would draw it outside of the guard; as high
+            # as the screen, since the last frame could not be removed otherwise.
             lines = console.render_lines(shown(), new_lines=True)[: console.height - 1]
             return Segments(chain.from_iterable(lines))
         return ""
 
-    live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
+    live = Live(
+        console=console, get_renderable=draw, refresh_per_second=2, transient=True
+    )
     for name in ("start", "refresh", "stop"):  # also called by its own thread
         setattr(live, name, guard(getattr(live, name)))
     with _open_screen(console), live:
@@ -144,7 +162,9 @@ def _showing(
 
 
 class _Screen:
-    """A file whose errors are ignored: a terminal that is closed, a pipe whose reader has ended."""
+    """A file whose errors are ignored: a terminal that is closed, a pipe whose reader
+    has ended.
+    """
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -164,7 +184,9 @@ class _Screen:
 
 @contextmanager
 def _open_screen(console: Console) -> Iterator[None]:
-    """Ignore errors of the screen inside the block, whose work matters more than what it shows."""
+    """Ignore errors of the screen inside the block, whose work matters more than what
+    it shows.
+    """
     before = console.file
     console.file = cast("IO[str]", _Screen(before))
     try:
@@ -173,7 +195,9 @@ def _open_screen(console: Console) -> Iterator[None]:
         console.file = before
 
 
-def lines(view: View, console: Console, *, clock: Callable[[], float] = time.monotonic) -> Watch:
+def lines(
+    view: View, console: Console, *, clock: Callable[[], float] = time.monotonic
+) -> Watch:
     """Print a line when a trial ends, and one after each minute without."""
     printed = clock()
 
@@ -183,14 +207,19 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
         if now.status is TrialStatus.RUNNING:
             if clock() - printed < _LINE_SECONDS:
                 return
-        elif before.status is not TrialStatus.RUNNING or now.status is TrialStatus.PLANNED:
-            return  # one that ended before this process is counted and not printed again
+        elif (
+            before.status is not TrialStatus.RUNNING
+            or now.status is TrialStatus.PLANNED
+        ):
+            # one that ended before this process is counted and not printed again
+            return
         printed = clock()
         words, value = now.validation
         known = f", validation {words} {number(value)}" if value is not None else ""
         why = f": {now.reason}" if now.reason else ""
         console.print(
-            f"{now.status}: {now.name} ({now.epochs_done} of {now.epochs} epochs{known}){why};"
+            f"{now.status}: {now.name} ({now.epochs_done} of {now.epochs}"
+            f" epochs{known}){why};"
             f" {view.summary()}",
             markup=False,
             soft_wrap=True,

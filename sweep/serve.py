@@ -1,4 +1,6 @@
-"""MLflow's server on loopback, and the addresses of Ray's dashboards on this machine."""
+"""MLflow's server on loopback, and the addresses of Ray's dashboards on this
+machine.
+"""
 
 import errno
 import hashlib
@@ -35,7 +37,9 @@ _PATIENCE = 90.0  # seconds for MLflow's server to answer
 
 @dataclass(frozen=True)
 class Server:
-    """A web server, and the token that it asks for; "" where it asks for none that is known."""
+    """A web server, and the token that it asks for; "" where it asks for none that is
+    known.
+    """
 
     address: str
     token: str = ""
@@ -51,11 +55,12 @@ class Server:
 def mlflow_server(settings: Settings, *, port: int, token: str) -> Iterator[Server]:
     """MLflow's server on the store of the settings, which asks for `token`.
 
-    A tracking URI that is a server is yielded as it is. So is a server that this user has started
-    at the port for the same home and store, with its own token. A server that was started here ends
-    with the block.
+    A tracking URI that is a server is yielded as it is. So is a server that this user
+    has started at the port for the same home and store, with its own token. A server
+    that was started here ends with the block.
 
-    Raises: InvalidInput where the port is taken, TrialFailed where the server does not come up.
+    Raises: InvalidInput where the port is taken, TrialFailed where the server does not
+    come up.
     """
     if settings.tracking_uri.startswith(("http://", "https://")):
         yield Server(settings.tracking_uri)
@@ -75,14 +80,22 @@ def mlflow_server(settings: Settings, *, port: int, token: str) -> Iterator[Serv
         "MLFLOW_TRACKING_URI": settings.tracking_uri,
         "SWEEP_HOME": str(settings.home),
         TOKEN: token,
-        "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGES, os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, (_PACKAGES, os.environ.get("PYTHONPATH")))
+        ),
     }
     make_folder(settings.home)
     log = settings.home / "mlflow-server.log"
     with listening, log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(
             # -P: no folder of the home is taken for a package.
-            [sys.executable, "-P", "-m", "sweep.tracking.server", str(listening.fileno())],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "sweep.tracking.server",
+                str(listening.fileno()),
+            ],
             env={**os.environ, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -105,13 +118,15 @@ def mlflow_server(settings: Settings, *, port: int, token: str) -> Iterator[Serv
 
 
 def _running(settings: Settings, port: int, note: Path) -> Server | None:
-    """The server of an earlier `sweep ui` at this port, for the same home and store. No other
-    user's process is asked, which would learn the token.
+    """The server of an earlier `sweep ui` at this port, for the same home and store. No
+    other user's process is asked, which would learn the token.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(note.read_text())
         found = Server(f"http://{HOST}:{port}", noted["token"])
-        is_same = noted["store"] == _digest(settings) and processes.is_own_port(HOST, port)
+        is_same = noted["store"] == _digest(settings) and processes.is_own_port(
+            HOST, port
+        )
         if is_same and _status(f"{found.address}/health", found.token) == 200:
             return found
     return None
@@ -129,12 +144,19 @@ def _no_port(port: int, problem: OSError) -> InvalidInput:
         why = "is taken by a process of yours that is no `sweep ui` of this home and store"
     else:
         why = "is taken by another user's process" if _is_open(port) else "is taken"
-    free = next((each for each in range(max(port, 1_023) + 1, 65_536) if not _is_open(each)), None)
-    return InvalidInput(f"port {port} {why}: expected --port to be a free one, such as {free}")
+    free = next(
+        (each for each in range(max(port, 1_023) + 1, 65_536) if not _is_open(each)),
+        None,
+    )
+    return InvalidInput(
+        f"port {port} {why}: expected --port to be a free one, such as {free}"
+    )
 
 
 def mlflow_experiment(server: Server) -> dict[str, Any] | None:
-    """The experiment of all sweeps at an MLflow server; None without it, or for another server."""
+    """The experiment of all sweeps at an MLflow server; None without it, or for another
+    server.
+    """
     query = f"{server.address}/api/2.0/mlflow/experiments/get-by-name?experiment_name=sweeps"
     try:
         with _open(query, timeout=5, token=server.token) as answer:
@@ -145,11 +167,13 @@ def mlflow_experiment(server: Server) -> dict[str, Any] | None:
 
 
 def ray_dashboards() -> list[str]:
-    """Addresses of the running dashboards of this user's Ray, one for each running sweep. A page of
-    another user would get the token of Ray that is typed into it.
+    """Addresses of the running dashboards of this user's Ray, one for each running
+    sweep. A page of another user would get the token of Ray that is typed into it.
     """
     found = [port for port in RAY_DASHBOARD_PORTS if _is_open(port)]
-    own = [f"http://{HOST}:{port}" for port in found if processes.is_own_port(HOST, port)]
+    own = [
+        f"http://{HOST}:{port}" for port in found if processes.is_own_port(HOST, port)
+    ]
     return [address for address in own if _status(address) is not None]
 
 
@@ -161,13 +185,15 @@ def _is_open(port: int) -> bool:
 
 
 def _open(url: str, *, timeout: float, token: str = "") -> Any:
-    """An address of this machine is opened without the environment's proxy, which would look for
-    it on its own machine.
+    """An address of this machine is opened without the environment's proxy, which would
+    look for it on its own machine.
     """
     is_here = urlsplit(url).hostname == HOST
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url, headers=headers)
-    return (_DIRECT.open if is_here else urllib.request.urlopen)(request, timeout=timeout)
+    return (_DIRECT.open if is_here else urllib.request.urlopen)(
+        request, timeout=timeout
+    )
 
 
 def _status(url: str, token: str = "") -> int | None:
@@ -177,7 +203,10 @@ def _status(url: str, token: str = "") -> int | None:
             return int(answer.status)
     except urllib.error.HTTPError as refusal:
         return refusal.code
-    except (OSError, HTTPException):  # the latter of a server that speaks something else
+    except (
+        OSError,
+        HTTPException,
+    ):  # the latter of a server that speaks something else
         return None
 
 

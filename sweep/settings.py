@@ -24,9 +24,10 @@ _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databric
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """`home` holds the sweeps, `data_dir` the corpora, `cache_dir` what is derived from them;
-    `tracking`: whether results go to MLflow too, whose store is `tracking_uri`. `names_tracking`
-    is False where that is the default; a resumed sweep keeps the choice of its start then.
+    """`home` holds the sweeps, `data_dir` the corpora, `cache_dir` what is derived from
+    them; `tracking`: whether results go to MLflow too, whose store is `tracking_uri`.
+    `names_tracking` is False where that is the default; a resumed sweep keeps the
+    choice of its start then.
     """
 
     home: Path
@@ -38,7 +39,9 @@ class Settings:
 
     @property
     def artifacts_dir(self) -> Path:
-        """The place of MLflow's artifacts where its store is a database: beside the sweeps."""
+        """The place of MLflow's artifacts where its store is a database: beside the
+        sweeps.
+        """
         return self.home / "mlartifacts"
 
 
@@ -51,19 +54,25 @@ def from_environment(
     """Settings from $SWEEP_HOME, $SWEEP_DATA_DIR, $SWEEP_CACHE_DIR, $SWEEP_TRACKING and
     $MLFLOW_TRACKING_URI.
 
-    Defaults: ./sweeps, ./data, `cache` under the home, mlflow, and a SQLite file under the home.
-    `tracking` and $SWEEP_TRACKING are mlflow or none, which is the disk alone.
+    Defaults: ./sweeps, ./data, `cache` under the home, mlflow, and a SQLite file under
+    the home. `tracking` and $SWEEP_TRACKING are mlflow or none, which is the disk
+    alone.
 
     >>> from_environment({"SWEEP_HOME": "/s"}).tracking_uri
     'sqlite:////s/mlflow.db'
     >>> from_environment({}).tracking, from_environment({"SWEEP_TRACKING": "none"}).tracking
     (True, False)
 
-    Raises: InvalidInput for an invalid tracking URI or tracker, or a path that can be no folder.
+    Raises: InvalidInput for an invalid tracking URI or tracker, or a path that can be
+    no folder.
     """
     given = os.environ if environment is None else environment
     home = _folder("SWEEP_HOME", given.get("SWEEP_HOME") or "sweeps")
-    uri = tracking_uri or given.get("MLFLOW_TRACKING_URI") or sqlite_uri(home / "mlflow.db")
+    uri = (
+        tracking_uri
+        or given.get("MLFLOW_TRACKING_URI")
+        or sqlite_uri(home / "mlflow.db")
+    )
     if _ESCAPE.search(uri) and uri.startswith(_SQLITE):
         uri = uri.replace(_SQLITE, _SQLITE_WITH_DRIVER, 1)
     scheme = uri.split(":")[0].split("+")[0]
@@ -74,11 +83,15 @@ def from_environment(
         )
     named = tracking or given.get("SWEEP_TRACKING") or ""
     if named not in ("", "mlflow", "none"):
-        raise InvalidInput(f"expected tracking to be one of mlflow, none, got {named!r}")
+        raise InvalidInput(
+            f"expected tracking to be one of mlflow, none, got {named!r}"
+        )
     return Settings(
         home=home,
         data_dir=_folder("SWEEP_DATA_DIR", given.get("SWEEP_DATA_DIR") or "data"),
-        cache_dir=_folder("SWEEP_CACHE_DIR", given.get("SWEEP_CACHE_DIR") or home / "cache"),
+        cache_dir=_folder(
+            "SWEEP_CACHE_DIR", given.get("SWEEP_CACHE_DIR") or home / "cache"
+        ),
         tracking_uri=uri,
         tracking=named != "none",
         names_tracking=bool(named),
@@ -86,7 +99,9 @@ def from_environment(
 
 
 def _folder(variable: str, value: str | Path) -> Path:
-    """The absolute path of a folder that exists or can be created. Raises: InvalidInput."""
+    """The absolute path of a folder that exists or can be created. Raises:
+    InvalidInput.
+    """
     try:
         require_text(str(value))
         place = Path(value).absolute()
@@ -112,9 +127,9 @@ def _require_folder(place: Path) -> None:
 
 
 def sqlite_uri(file: Path) -> str:
-    """The address of a SQLite file, with signs escaped that its reader would take for something
-    else. With an escape it names its driver: without one MLflow makes the folder that it reads
-    without the escapes, too.
+    """The address of a SQLite file, with signs escaped that its reader would take for
+    something else. With an escape it names its driver: without one MLflow makes the
+    folder that it reads without the escapes, too.
 
     >>> sqlite_uri(Path("/data/mlflow.db")), sqlite_uri(Path("/data/50% done?/a"))
     ('sqlite:////data/mlflow.db', 'sqlite+pysqlite:////data/50% done%3F/a')
@@ -131,11 +146,16 @@ def sqlite_file(uri: str) -> Path | None:
     """
     place = uri.partition("?")[0].replace(_SQLITE_WITH_DRIVER, _SQLITE, 1)
     name = unquote(place.removeprefix(_SQLITE))
-    return Path(name) if place.startswith(_SQLITE) and name not in ("", ":memory:") else None
+    return (
+        Path(name)
+        if place.startswith(_SQLITE) and name not in ("", ":memory:")
+        else None
+    )
 
 
 def hide_passwords(text: str) -> str:
-    """A text, such as a line of a command or an error, without the passwords of its addresses.
+    """A text, such as a line of a command or an error, without the passwords of its
+    addresses.
 
     >>> hide_passwords("postgresql://ann:s3cret@host/runs")
     'postgresql://ann:***@host/runs'
@@ -148,6 +168,10 @@ def hide_passwords(text: str) -> str:
 
 
 def first_line(problem: BaseException) -> str:
-    """The beginning of what an error says, without passwords. Further lines may quote values."""
+    """The beginning of what an error says, without passwords. Further lines may quote
+    values.
+    """
     line = hide_passwords(words_of(problem).splitlines()[0])
-    return line if isinstance(problem, SweepError) else line[:200]  # ours are one sentence
+    return (
+        line if isinstance(problem, SweepError) else line[:200]
+    )  # ours are one sentence

@@ -11,9 +11,10 @@ from trainables.tasks import _trial_result
 
 @contextmanager
 def fixed_keys():
-    """Attempts of trials in this process get the keys of one fixed sequence, no two alike, so that
-    a test of their figures does not fail now and then. Dry runs take none of them: a trial's key
-    would depend on the tests before it, because trials that are alike have one dry run.
+    """Attempts of trials in this process get the keys of one fixed sequence, no two
+    alike, so that a test of their figures does not fail now and then. Dry runs take
+    none of them: a trial's key would depend on the tests before it, because trials that
+    are alike have one dry run.
     """
     numbers, own_key, attempt = itertools.count(), _trial_result.new_key, dry_run._try
 

@@ -1,7 +1,9 @@
-"""A short selection of tests, and one sweep, as on other machines: `make test-processors`.
+"""A short selection of tests, and one sweep, as on other machines: `make
+test-processors`.
 
-Processors are emulated by the variables of PyTorch and oneDNN. The last run finds no C compiler,
-and no library that was compiled before: the Python forms of the compiled passes are all there is.
+Processors are emulated by the variables of PyTorch and oneDNN. The last run finds no C
+compiler, and no library that was compiled before: the Python forms of the compiled
+passes are all there is.
 """
 
 import json
@@ -32,7 +34,12 @@ SPACE = {
     "name": "other-processor",
     "base": {
         "data": {"name": "communication", "num_utterances": 1000},
-        "model": {"name": "clc", "word_vectors": "hashed", "word_buckets": 64, "hidden_size": 16},
+        "model": {
+            "name": "clc",
+            "word_vectors": "hashed",
+            "word_buckets": 64,
+            "hidden_size": 16,
+        },
         "privacy": {"noise_multiplier": 1.0, "delta": 1e-5},
         "training": {"epochs": 1, "expected_batch_size": 32, "num_workers": 1},
         "evaluation": {"attacks": []},
@@ -50,7 +57,9 @@ _CAPABILITY = "import torch; print(torch.backends.cpu.get_cpu_capability())"
 
 
 def without_compiler(folder):
-    """PATH as links to all of its programs but the C compiler, and an empty cache of libraries."""
+    """PATH as links to all of its programs but the C compiler, and an empty cache of
+    libraries.
+    """
     programs, cache = folder / "bin", folder / "cache"
     programs.mkdir()
     cache.mkdir()
@@ -63,7 +72,9 @@ def without_compiler(folder):
 
 
 def main(arguments):
-    """Run the selection in each environment; 1 where a test fails or nothing was emulated."""
+    """Run the selection in each environment; 1 where a test fails or nothing was
+    emulated.
+    """
     failed = []
     for name, variables in EMULATED.items():
         said = _python(["-c", _CAPABILITY], variables, stdout=subprocess.PIPE).stdout
@@ -77,25 +88,34 @@ def main(arguments):
         failed += ["no compiler"] * _fails("no compiler", variables, arguments)
         compiled = sorted(Path(folder, "cache").rglob("*.so"))
         if compiled:
-            sys.exit(f"expected nothing to be compiled without a compiler, got {compiled}")
+            sys.exit(
+                f"expected nothing to be compiled without a compiler, got {compiled}"
+            )
     print(f"failed: {', '.join(failed)}" if failed else "every selection passed")
     return int(bool(failed))
 
 
 def _fails(name, variables, arguments):
-    print(f"--- {name}: {' '.join(f'{k}={v}' for k, v in variables.items())}", flush=True)
+    print(
+        f"--- {name}: {' '.join(f'{k}={v}' for k, v in variables.items())}", flush=True
+    )
     tests = _python(["-m", "pytest", "-q", *arguments, *SELECTION], variables)
     with tempfile.TemporaryDirectory() as home:
         space = Path(home, "space.yaml")
         space.write_text(json.dumps(SPACE))
         command = ["-m", "sweep", "run", str(space), "--tracking", "none"]
-        sweep = _python(command, {**variables, "SWEEP_HOME": home}, stdout=subprocess.DEVNULL)
+        sweep = _python(
+            command, {**variables, "SWEEP_HOME": home}, stdout=subprocess.DEVNULL
+        )
     return bool(tests.returncode or sweep.returncode)
 
 
 def _python(arguments, variables, stdout=None):
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env={**os.environ, **variables}, stdout=stdout
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        stdout=stdout,
     )
 
 

@@ -7,8 +7,8 @@ from trainables.errors import InvalidInput
 
 @contextmanager
 def refused(words, kind=InvalidInput, *, hides=""):
-    """Fails unless an error of this type is raised inside, in one line that matches `words` and
-    does not say what it `hides`.
+    """Fails unless an error of this type is raised inside, in one line that matches
+    `words` and does not say what it `hides`.
     """
     with pytest.raises(kind, match=words) as found:
         yield found

@@ -1,5 +1,6 @@
-"""The size and shape of the house in figures: `python -m tests.structure`, which needs only Python.
-`tests/test_structure.py` holds source tokens under a limit; the other figures are for reading.
+"""The size and shape of the house in figures: `python -m tests.structure`, which needs
+only Python. `tests/test_structure.py` holds source tokens under a limit; the other
+figures are for reading.
 """
 
 from __future__ import annotations
@@ -31,17 +32,28 @@ _NO_CODE = {
 def measure():
     """The figures of the working tree by their names.
 
-    Tokens are Python's, without docstrings and comments; lines are those of files, blank ones
-    included; words of docs leave out the generated reference. `untyped_dicts` are `dict[str, Any]`
-    in `sweep/`, `private_imports` the modules that import a private module of a library.
+    Tokens are Python's, without docstrings and comments; lines are those of files,
+    blank ones included; words of docs leave out the generated reference.
+    `untyped_dicts` are `dict[str, Any]` in `sweep/`, `private_imports` the modules that
+    import a private module of a library.
     """
     texts = dict(_texts())
-    source = {p: t for p, t in texts.items() if p.split("/")[0] in HOUSES and p.endswith(".py")}
-    tests = {p: t for p, t in texts.items() if p.startswith("tests/") and p.endswith(".py")}
+    source = {
+        p: t
+        for p, t in texts.items()
+        if p.split("/")[0] in HOUSES and p.endswith(".py")
+    }
+    tests = {
+        p: t for p, t in texts.items() if p.startswith("tests/") and p.endswith(".py")
+    }
     trees = {path: ast.parse(text) for path, text in (source | tests).items()}
     count = {path: _tokens(texts[path], tree) for path, tree in trees.items()}
-    engines = [Path(p).stem for p in source if p.startswith(f"{ENGINES}/") and "/_" not in p]
-    contracts = tomllib.loads(texts["pyproject.toml"])["tool"]["importlinter"]["contracts"]
+    engines = [
+        Path(p).stem for p in source if p.startswith(f"{ENGINES}/") and "/_" not in p
+    ]
+    contracts = tomllib.loads(texts["pyproject.toml"])["tool"]["importlinter"][
+        "contracts"
+    ]
     return {
         "source_tokens": sum(count[path] for path in source),
         "source_lines": sum(len(text.splitlines()) for text in source.values()),
@@ -54,16 +66,22 @@ def measure():
             if path.endswith(".md") and not path.startswith(GENERATED_DOCS)
         ),
         "untyped_dicts": sum(
-            text.count("dict[str, Any]") for p, text in source.items() if p.startswith("sweep/")
+            text.count("dict[str, Any]")
+            for p, text in source.items()
+            if p.startswith("sweep/")
         ),
-        "private_imports": sorted(path for path in source if _imports_private(trees[path])),
+        "private_imports": sorted(
+            path for path in source if _imports_private(trees[path])
+        ),
         "import_contracts": len(contracts),
         "modules_naming_an_engine": sorted(
             path
             for path, text in source.items()
             if path != f"{ENGINES}/__init__.py"  # the list of them
             and any(
-                path != f"{ENGINES}/{name}.py" and name in text and _names(trees[path], name)
+                path != f"{ENGINES}/{name}.py"
+                and name in text
+                and _names(trees[path], name)
                 for name in engines
             )
         ),
@@ -71,9 +89,12 @@ def measure():
 
 
 def _texts():
-    """Path and text of each Python file of the houses and tests, and of each page of docs."""
+    """Path and text of each Python file of the houses and tests, and of each page of
+    docs.
+    """
     places = [*HOUSES, "tests", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-    # `git ls-files` would miss a new file; a checkout holds no other Python in these folders.
+    # `git ls-files` would miss a new file; a checkout holds no other Python in these
+    # folders.
     for place in (*places, "pyproject.toml"):
         found = (ROOT / place).rglob("*") if (ROOT / place).is_dir() else [ROOT / place]
         for path in sorted(found):
@@ -86,17 +107,23 @@ def _tokens(text, tree=None):
     prose = {
         (node.body[0].lineno, node.body[0].col_offset)
         for node in ast.walk(tree or ast.parse(text))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        )
         and node.body
         and isinstance(node.body[0], ast.Expr)
         and isinstance(getattr(node.body[0], "value", None), ast.Constant)
     }
     found = tokenize.generate_tokens(io.StringIO(text).readline)
-    return sum(token.type not in _NO_CODE and token.start not in prose for token in found)
+    return sum(
+        token.type not in _NO_CODE and token.start not in prose for token in found
+    )
 
 
 def _imports_private(tree):
-    """Whether code imports a module of a library, or a name of one, that starts with `_`."""
+    """Whether code imports a module of a library, or a name of one, that starts with
+    `_`.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -112,13 +139,19 @@ def _imports_private(tree):
 
 
 def _names(tree, engine):
-    """Whether code (no docstring, no comment) imports an engine's module or spells its name.
+    """Whether code (no docstring, no comment) imports an engine's module or spells its
+    name.
 
-    A string counts where the name is a word of it, unless it is a longer engine's name."""
+    A string counts where the name is a word of it, unless it is a longer engine's name.
+    """
     word = re.compile(rf"(?<![\w-]){re.escape(engine)}(?![\w-])")
     prose = {id(text) for text in _docstrings(tree)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in prose
+        ):
             if word.search(node.value):
                 return True
         elif isinstance(node, ast.ImportFrom) and "engines" in (node.module or ""):

@@ -1,5 +1,6 @@
-"""A refusal of a value of any size is short. That numbers have bounds, and are not made of text, is
-among the refusals of `sweep plan` (`tests/sweep/commands/refusals/plan.yaml`).
+"""A refusal of a value of any size is short. That numbers have bounds, and are not made
+of text, is among the refusals of `sweep plan`
+(`tests/sweep/commands/refusals/plan.yaml`).
 """
 
 import pytest

@@ -1,4 +1,6 @@
-"""A config is a tagged union: each entry has its own fields, and the id is over what is read."""
+"""A config is a tagged union: each entry has its own fields, and the id is over what is
+read.
+"""
 
 import json
 import subprocess
@@ -24,22 +26,40 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"data": {"name": "health", "pth": "x"}}, "unknown field data.pth for data health"),
+        (
+            {"data": {"name": "health", "pth": "x"}},
+            "unknown field data.pth for data health",
+        ),
         (
             {"training": {"epoch": 3}},
-            "unknown field training.epoch for training with steps: did you mean epochs?",
+            "unknown field training.epoch for training with steps: did you mean"
+            " epochs?",
         ),
         ({"trainings": {}}, "unknown field trainings: did you mean training?"),
-        ({"model": {"name": "features", "layers": 3}}, "model.layers: expected a list, got 3"),
-        ({"privacy": {"noise_decay": "linear"}}, "privacy.noise_decay: expected a mapping"),
+        (
+            {"model": {"name": "features", "layers": 3}},
+            "model.layers: expected a list, got 3",
+        ),
+        (
+            {"privacy": {"noise_decay": "linear"}},
+            "privacy.noise_decay: expected a mapping",
+        ),
         ({"model": "clc"}, "model: expected a mapping, got 'clc'"),
         (
             {"model": {"name": "bert", "encoder": "minilm", "hidden_size": 24}},
-            "expected no model.hidden_size, which is read only with model.encoder=scratch, got 24",
+            "expected no model.hidden_size, which is read only with"
+            " model.encoder=scratch, got 24",
         ),
         (
-            {"model": {"word_vectors": "glove", "freeze_embeddings": True, "word_buckets": 100}},
-            "expected no model.word_buckets, which is read only with model.word_vectors=hashed or"
+            {
+                "model": {
+                    "word_vectors": "glove",
+                    "freeze_embeddings": True,
+                    "word_buckets": 100,
+                }
+            },
+            "expected no model.word_buckets, which is read only with"
+            " model.word_vectors=hashed or"
             " model.freeze_embeddings=false, got 100",
         ),
         (
@@ -50,16 +70,19 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
         (
             {"privacy": {"group_scale": {"name": "none", "normalise": "none"}}},
             "expected no privacy.group_scale.normalise, which is read only with"
-            " privacy.group_scale.name=public or first_step_noised or first_step, got 'none'",
+            " privacy.group_scale.name=public or first_step_noised or first_step, got"
+            " 'none'",
         ),
         (
             {"engine": "untrained", "training": {"learning_rate": 0.1}},
-            "unknown field training.learning_rate for training without a step (its fields:"
+            "unknown field training.learning_rate for training without a step (its"
+            " fields:"
             " num_workers, physical_batch_size)",
         ),
         (
             {"training": {"epochs": 7, "steps": 100}},
-            "expected no training.epochs, which is read only with training.steps=null, got 7",
+            "expected no training.epochs, which is read only with training.steps=null,"
+            " got 7",
         ),
         (
             {"synthesis": {"method": "one_stage"}},
@@ -104,14 +127,19 @@ def test_a_part_by_itself_says_the_same():
 
 def test_sizes_of_a_loaded_encoder_are_its_own():
     loaded = {"name": "bert", "encoder": "minilm"}
-    assert parse({"model": loaded}).id == parse({"model": {**loaded, "num_layers": 4}}).id
+    assert (
+        parse({"model": loaded}).id == parse({"model": {**loaded, "num_layers": 4}}).id
+    )
     assert "hidden_size" not in parse({"model": loaded}).model_dump()["model"]
 
 
 def some(fixed=None, **choices):
-    """Fields with these values, and any of the others with one of its values, or a strategy."""
+    """Fields with these values, and any of the others with one of its values, or a
+    strategy.
+    """
     options = {
-        n: c if isinstance(c, st.SearchStrategy) else st.sampled_from(c) for n, c in choices.items()
+        n: c if isinstance(c, st.SearchStrategy) else st.sampled_from(c)
+        for n, c in choices.items()
     }
     kept = {n: st.just(v) for n, v in (fixed or {}).items()}
     return st.fixed_dictionaries(kept, optional=options)
@@ -144,12 +172,19 @@ _DRAWN = {
 _NOISE = {
     "noise_multiplier": [1.0, 2.0],
     "noise_decay": [{"kind": "none"}, {"kind": "linear", "tau": 0.1}],
-    "group_scale": ["none", "public", {"name": "first_step", "normalise": "none", "cap": 0.5}],
+    "group_scale": [
+        "none",
+        "public",
+        {"name": "first_step", "normalise": "none", "cap": 0.5},
+    ],
     "max_grad_norm": [1.0, 0.1],
 }
 RELEASES = st.one_of(
     some({"engine": "sgd"}, privacy=some(**_DRAWN)),
-    *(some({"engine": name}, privacy=some(**_DRAWN, **_NOISE)) for name in ("edp_sgd", "dp_sgd")),
+    *(
+        some({"engine": name}, privacy=some(**_DRAWN, **_NOISE))
+        for name in ("edp_sgd", "dp_sgd")
+    ),
 )
 METHODS = some(
     {"task": "synthesis", "engine": "dp_sgd", **_TEXT},
@@ -218,17 +253,23 @@ def test_a_dump_is_read_back_to_the_same_trial(fields):
 
 def test_reading_a_config_of_any_entry_imports_no_torch():
     code = (
-        "import sys; from trainables.config import SHELVES; from trainables import catalogue;"
-        "every = [f'trainables.{s}.{n}' for s in SHELVES.values() for n in catalogue.names(s)];"
+        "import sys; from trainables.config import SHELVES; from trainables import"
+        " catalogue;"
+        "every = [f'trainables.{s}.{n}' for s in SHELVES.values() for n in"
+        " catalogue.names(s)];"
         "assert set(every) <= sys.modules.keys(); print(len(every));"
         "assert 'torch' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert int(done.stdout) >= 10 + len(SHELVES)
 
 
 @pytest.mark.parametrize("shelf", SHELVES.values())
 def test_every_file_of_a_shelf_is_listed(shelf):
     folder = Path(catalogue.package_of(shelf).__path__[0])
-    found = [f.stem for f in folder.glob("[!_]*.py") if "class Config(" in f.read_text()]
+    found = [
+        f.stem for f in folder.glob("[!_]*.py") if "class Config(" in f.read_text()
+    ]
     assert tuple(sorted(found)) == catalogue.names(shelf)

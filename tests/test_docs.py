@@ -1,4 +1,6 @@
-"""Documentation: links are valid, the index lists every page, paths in the source exist."""
+"""Documentation: links are valid, the index lists every page, paths in the source
+exist.
+"""
 
 import re
 import subprocess
@@ -7,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+)
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(r"\bdocs/[\w/.-]+\.(?:md|svg|png)\b")
@@ -16,7 +20,9 @@ _PATH = re.compile(r"\bdocs/[\w/.-]+\.(?:md|svg|png)\b")
 def headings(text):
     """Anchors of a page, as GitHub makes them."""
     titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
+    }
 
 
 def broken_links(page):
@@ -51,8 +57,12 @@ DIALECT = re.compile(r"\b(told|untold|judged|judges|nobody|asked for)\b", re.IGN
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
 def test_guides_are_in_the_terms_of_the_field(page):
-    """Trials are significant or indistinguishable, text is scored, a search has observations."""
-    found = [line for line in page.read_text("utf-8").splitlines() if DIALECT.search(line)]
+    """Trials are significant or indistinguishable, text is scored, a search has
+    observations.
+    """
+    found = [
+        line for line in page.read_text("utf-8").splitlines() if DIALECT.search(line)
+    ]
     assert found == []
 
 
@@ -64,7 +74,11 @@ def test_paths_of_pages_in_the_source_exist():
         capture_output=True,
         text=True,
     ).stdout.splitlines()
-    texts = {name: (ROOT / name).read_text("utf-8") for name in files if (ROOT / name).exists()}
+    texts = {
+        name: (ROOT / name).read_text("utf-8")
+        for name in files
+        if (ROOT / name).exists()
+    }
     lost = {
         f"{name}: {path}"
         for name, text in texts.items()
@@ -78,7 +92,8 @@ def test_a_broken_link_is_found(tmp_path):
     (tmp_path / "there.md").write_text("# What is there?\n")
     page = tmp_path / "page.md"
     page.write_text(
-        "[a](there.md) [b](gone.md) [c](there.md#what-is-there) [d](there.md#gone) [e](#here)\n"
+        "[a](there.md) [b](gone.md) [c](there.md#what-is-there) [d](there.md#gone)"
+        " [e](#here)\n"
         "[f](https://example.org/x)\n## Here\n"
     )
     assert broken_links(page) == ["gone.md", "there.md#gone"]

@@ -1,4 +1,6 @@
-"""Nothing is charged for what one step, one save and one load on made records refuse."""
+"""Nothing is charged for what one step, one save and one load on made records
+refuse.
+"""
 
 from typing import get_args
 
@@ -28,7 +30,12 @@ SMALL = {
     "bert": FULLY["bert"],
     "clc": {**FULLY["clc"], "hidden_size": 8, "char_filters": 4},
     "features": {"layers": [2]},
-    "causal_lm": {"hidden_size": 24, "num_layers": 1, "num_heads": 2, "intermediate_size": 40},
+    "causal_lm": {
+        "hidden_size": 24,
+        "num_layers": 1,
+        "num_heads": 2,
+        "intermediate_size": 40,
+    },
 }
 
 
@@ -36,7 +43,11 @@ def least(config):
     """The smallest value that each numeric field of a model allows."""
     found = {}
     for name, field in config.model_fields.items():
-        nested = [m for a in get_args(field.annotation) for m in getattr(a, "__metadata__", ())]
+        nested = [
+            m
+            for a in get_args(field.annotation)
+            for m in getattr(a, "__metadata__", ())
+        ]
         inner = [each for m in nested for each in getattr(m, "metadata", ())]
         for bound in [*field.metadata, *inner]:
             if isinstance(bound, annotated_types.Ge):
@@ -49,7 +60,11 @@ def least(config):
 def trial(model, *, engine="dp_sgd", **synthesis):
     fields = {"engine": engine, "model": model}
     if model["name"] == "causal_lm":
-        fields |= {"task": "synthesis", "data": {"name": "treedst"}, "synthesis": synthesis}
+        fields |= {
+            "task": "synthesis",
+            "data": {"name": "treedst"},
+            "synthesis": synthesis,
+        }
     return parse(fields)
 
 
@@ -60,7 +75,9 @@ def test_every_model_trains_at_the_least_value_of_each_field(name):
     bounds = least(catalogue.entry("models", name).Config)
     assert len(bounds) >= 3
     every = [dict([each]) for each in bounds.items()]
-    for own in [bounds] if name == "features" else every:  # whose encoder takes a second to load
+    for own in (
+        [bounds] if name == "features" else every
+    ):  # whose encoder takes a second to load
         dry_run(trial({"name": name, **SMALL[name], **own}), SCHEMA)
 
 
@@ -73,7 +90,10 @@ def test_every_model_trains_at_the_least_value_of_each_field(name):
 )
 @pytest.mark.parametrize("engine", ["sgd", "dp_sgd"])
 def test_every_method_of_generation_is_tried(synthesis, engine):
-    dry_run(trial({"name": "causal_lm", **SMALL["causal_lm"]}, engine=engine, **synthesis), None)
+    dry_run(
+        trial({"name": "causal_lm", **SMALL["causal_lm"]}, engine=engine, **synthesis),
+        None,
+    )
 
 
 def test_a_field_below_what_the_code_can_do_is_refused():
@@ -99,7 +119,9 @@ def test_what_a_dry_run_refuses_leaves_no_sweep_and_no_charge(here, broken):
         "engine": "dp_sgd",
         "training": {"epochs": 1},
     }
-    space = spaces.parse({"name": "own", "base": base, "resources": {"executor": "local"}})
+    space = spaces.parse(
+        {"name": "own", "base": base, "resources": {"executor": "local"}}
+    )
     settings = settings_in(here)
     with refused(r"model\.factory=own:build"):
         runner.start(prepare_space(space, settings=settings), settings)
@@ -108,8 +130,9 @@ def test_what_a_dry_run_refuses_leaves_no_sweep_and_no_charge(here, broken):
 
 
 def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
-    """A search chooses trials while it runs. One that is refused costs nothing, others go on, and a
-    trial that has begun is not tried again."""
+    """A search chooses trials while it runs. One that is refused costs nothing, others
+    go on, and a trial that has begun is not tried again.
+    """
     stage, tried = Stage(tmp_path), []
 
     def refuse_first(config):
@@ -127,9 +150,14 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
 
 def test_an_engine_that_pays_nothing_is_not_tried(tmp_path, monkeypatch):
     tried = []
-    monkeypatch.setattr("trainables.dry_run.rehearse", lambda *given: tried.append(given))
+    monkeypatch.setattr(
+        "trainables.dry_run.rehearse", lambda *given: tried.append(given)
+    )
     for engine in ("sgd", "edp_sgd", "dp_sgd"):
-        fields = {"data": {"name": "communication", "num_utterances": 1_000}, "engine": engine}
+        fields = {
+            "data": {"name": "communication", "num_utterances": 1_000},
+            "engine": engine,
+        }
         runner.dry_run(parse(fields), Accounting(settings_in(tmp_path)))
     assert [config.engine for config, _ in tried] == ["edp_sgd", "dp_sgd"]
     assert all(schema.intents for _, schema in tried)
@@ -139,6 +167,9 @@ def test_equal_models_are_tried_once(monkeypatch):
     model = {**SMALL["bert"], "dropout": float(generator(0, "once").random()) / 9}
     dry_run(trial(model), SCHEMA)
     monkeypatch.setattr("trainables.dry_run._frames", None)
-    dry_run(parse({"engine": "dp_sgd", "model": model, "privacy": {"max_grad_norm": 9}}), SCHEMA)
+    dry_run(
+        parse({"engine": "dp_sgd", "model": model, "privacy": {"max_grad_norm": 9}}),
+        SCHEMA,
+    )
     with pytest.raises(InvalidInput):
         dry_run(trial(model, engine="sgd"), SCHEMA)

@@ -1,4 +1,6 @@
-"""The registry of figures: unregistered ones are for the curator only; a metric is one file."""
+"""The registry of figures: unregistered ones are for the curator only; a metric is one
+file.
+"""
 
 import importlib
 
@@ -63,16 +65,32 @@ def test_a_new_metric_is_one_file():
     assert gauge.name == "sweep_validation_slot_accuracy"
     wanted = ("validation_slot_accuracy",)
     assert Search(strategy="tpe", num_samples=4, objectives=wanted).objectives == wanted
-    assert {"slot_accuracy", "validation_slot_accuracy"} <= set(figures.listed_figures())
+    assert {"slot_accuracy", "validation_slot_accuracy"} <= set(
+        figures.listed_figures()
+    )
 
 
 def test_what_is_not_registered_is_for_the_curator():
-    for name in ("train_accuracy", "member_loss_mean", "mia_new_auc", "slot_accuracy", ""):
+    for name in (
+        "train_accuracy",
+        "member_loss_mean",
+        "mia_new_auc",
+        "slot_accuracy",
+        "",
+    ):
         assert not figures.is_public(name)
 
 
 def test_nothing_computed_from_gradients_or_by_attacks_is_public():
-    private = ("train_", "gradient", "clip_", "nonfinite", "mia_", "leakage", "delta_mia")
+    private = (
+        "train_",
+        "gradient",
+        "clip_",
+        "nonfinite",
+        "mia_",
+        "leakage",
+        "delta_mia",
+    )
     estimates = ("epsilon_lower_bound", "epsilon_estimate")
     for name, figure in figures.registry().items():
         if name.startswith((*private, *estimates)):

@@ -1,4 +1,6 @@
-"""The trusted base stays small and alone. `python -m tests.test_guarantee_base` prints it."""
+"""The trusted base stays small and alone. `python -m tests.test_guarantee_base` prints
+it.
+"""
 
 import ast
 import json
@@ -39,7 +41,8 @@ def code_lines(text):
             prose |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = enumerate(text.splitlines(), 1)
     return sum(
-        bool(line.strip()) and line.strip()[0] != "#" and n not in prose for n, line in lines
+        bool(line.strip()) and line.strip()[0] != "#" and n not in prose
+        for n, line in lines
     )
 
 

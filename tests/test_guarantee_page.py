@@ -27,7 +27,8 @@ CASES = {
     "central": mechanism(sampling="poisson", noise_calibration="central", epochs=1),
     "full": build(parse({**FULL, "training": {"steps": 60}}), num_records=2_560),
     "steps": build(
-        parse({**STEPS, "training": {"steps": 103, "evaluate_every": 20}}), num_records=2_560
+        parse({**STEPS, "training": {"steps": 103, "evaluate_every": 20}}),
+        num_records=2_560,
     ),
 }
 
@@ -40,7 +41,10 @@ def test_the_code_is_short_and_needs_nothing_of_ours():
 @pytest.mark.parametrize(
     "name",
     # The steps and epochs of one noise are "poisson", too.
-    [pytest.param(n, marks=[pytest.mark.slow] * (n in ("central", "steps"))) for n in CASES],
+    [
+        pytest.param(n, marks=[pytest.mark.slow] * (n in ("central", "steps")))
+        for n in CASES
+    ],
 )
 def test_a_card_is_checked_by_hand(name, tmp_path, monkeypatch, capsys):
     built = CASES[name]
@@ -60,15 +64,25 @@ def test_no_export_claims_less_than_its_mechanism_costs(tmp_path):
     made = make(built, account(built), trial_id="t", corpus="atis", processes=1)
     card = read(json.loads(json.dumps(made.to_dict())), where="a card")
     for rounded in (1.0, 1 - 1e-7):  # as another machine may
-        require_certified(card.model_copy(update={"epsilon": rounded * card.epsilon}), tmp_path)
-    with refused("to claim epsilon 581.*, which its mechanism costs, got 580", InvalidData):
-        require_certified(card.model_copy(update={"epsilon": 0.999 * card.epsilon}), tmp_path)
+        require_certified(
+            card.model_copy(update={"epsilon": rounded * card.epsilon}), tmp_path
+        )
+    with refused(
+        "to claim epsilon 581.*, which its mechanism costs, got 580", InvalidData
+    ):
+        require_certified(
+            card.model_copy(update={"epsilon": 0.999 * card.epsilon}), tmp_path
+        )
 
 
 def test_what_enforces_an_assumption_exists():
-    found = re.findall(r"`(?:(trainables|sweep|tests)/)?([\w/]+\.py)(?:: ([\w.]+))?`", PAGE)
+    found = re.findall(
+        r"`(?:(trainables|sweep|tests)/)?([\w/]+\.py)(?:: ([\w.]+))?`", PAGE
+    )
     assert len(found) > 20
     for house, path, name in found:
         file = ROOT / house / path if house else ROOT / "trainables/dp" / path
         text = file.read_text()
-        assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), f"{path}: {name}"
+        assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), (
+            f"{path}: {name}"
+        )

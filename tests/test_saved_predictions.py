@@ -1,4 +1,6 @@
-"""The evidence of a trial: what damage does to a file of arrays is one line, whatever it breaks."""
+"""The evidence of a trial: what damage does to a file of arrays is one line, whatever
+it breaks.
+"""
 
 import json
 
@@ -15,14 +17,18 @@ from trainables.saved import load
 
 
 def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path):
-    """Numpy raises another error for each part of an archive: headers, sizes, compressed data."""
+    """Numpy raises another error for each part of an archive: headers, sizes,
+    compressed data.
+    """
     table = np.arange(6 * len(NAMES), dtype=np.int64).reshape(6, len(NAMES))
     saved_predictions.write_counts(tmp_path, np.arange(6), from_table(table))
     file = tmp_path / saved_predictions.COUNTS
     whole = file.read_bytes()
     refused = 0
     for place in range(len(whole)):
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        file.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]
+        )
         try:
             ids, _ = saved_predictions.read_counts(tmp_path)
             assert ids.tolist() == list(range(6))
@@ -33,7 +39,9 @@ def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path):
 
 def test_means_over_trials_are_compared_over_the_test_records(tmp_path):
     """One trial against two: one has its counts, the other twice as many errors."""
-    errors = [NAMES.index(n) for n in ("intent_errors", "substituted", "deleted", "inserted")]
+    errors = [
+        NAMES.index(n) for n in ("intent_errors", "substituted", "deleted", "inserted")
+    ]
     rng = np.random.default_rng(0)
     wrong = rng.integers(0, 2, size=(40, len(NAMES)))
     doubled = wrong.copy()
@@ -42,7 +50,9 @@ def test_means_over_trials_are_compared_over_the_test_records(tmp_path):
     tables = (wrong, wrong, doubled, wrong)
     for place, counts, first in zip(places, tables, (0, 0, 0, 1), strict=True):
         place.mkdir()
-        saved_predictions.write_counts(place, np.arange(first, first + 40), from_table(counts))
+        saved_predictions.write_counts(
+            place, np.arange(first, first + 40), from_table(counts)
+        )
     one, same, twice, others = places
     of_two = compare(from_table(doubled), from_table(wrong))
     assert saved_predictions.mean_ser_change([twice], [one]) == of_two
@@ -53,7 +63,12 @@ def test_means_over_trials_are_compared_over_the_test_records(tmp_path):
 
 
 def test_a_field_of_another_type_is_damage(tmp_path):
-    about = {"model": {"name": "clc"}, "intents": ["a"], "slots": [], "schema_source": "made"}
+    about = {
+        "model": {"name": "clc"},
+        "intents": ["a"],
+        "slots": [],
+        "schema_source": "made",
+    }
     save_file({}, str(tmp_path / "weights.safetensors"))
     (tmp_path / "model.json").write_text(json.dumps(about | {"tokenize": ["space"]}))
     with refused(r"expected tokenize in \S+model\.json to be", InvalidData):

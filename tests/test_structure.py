@@ -1,4 +1,6 @@
-"""One number is watched, source tokens; `python -m tests.structure` prints it and other figures."""
+"""One number is watched, source tokens; `python -m tests.structure` prints it and other
+figures.
+"""
 
 import ast
 from collections import Counter
@@ -45,7 +47,9 @@ def test_what_names_an_engine(code, names):
 
 def test_a_token_is_one_of_code():
     text = '"""Module."""\nx = 1  # one\n\n\ndef f():\n    """Nothing."""\n    return "y"\n'
-    assert _tokens(text) == len(["x", "=", "1", "def", "f", "(", ")", ":", "return", '"y"'])
+    assert _tokens(text) == len(
+        ["x", "=", "1", "def", "f", "(", ")", ":", "return", '"y"']
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,4 +14,6 @@ def write_tiny_space(file, *, epochs, attacks=()):
         "evaluation": {"attacks": [*attacks], "bootstrap_samples": 0},
     }
     resources = {"workers": 1, "slots": 1}
-    file.write_text(yaml.safe_dump({"name": "tiny", "base": base, "resources": resources}))
+    file.write_text(
+        yaml.safe_dump({"name": "tiny", "base": base, "resources": resources})
+    )

@@ -2,8 +2,12 @@ from trainables import trial
 from trainables.system.communication import Alone
 
 
-def run_alone(config, folder, *, data=None, cache=None, report=lambda epoch: True, comm=None):
-    """A trial in `folder`, where its data and its cache are too unless they are named."""
+def run_alone(
+    config, folder, *, data=None, cache=None, report=lambda epoch: True, comm=None
+):
+    """A trial in `folder`, where its data and its cache are too unless they are
+    named.
+    """
     data = data or folder
     return trial.run(
         config,

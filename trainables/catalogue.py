@@ -1,7 +1,9 @@
-"""The shelves: a plural folder whose `ENTRIES` list its files, which are named in configs.
+"""The shelves: a plural folder whose `ENTRIES` list its files, which are named in
+configs.
 
-`ENTRIES` is a tuple of names, or a mapping from names to what is known of them without importing
-them: their kind, or a `Task`. `DEFAULT` is the entry that is taken where none is named.
+`ENTRIES` is a tuple of names, or a mapping from names to what is known of them without
+importing them: their kind, or a `Task`. `DEFAULT` is the entry that is taken where none
+is named.
 """
 
 from collections.abc import Collection
@@ -37,17 +39,22 @@ def package_of(registry: str) -> ModuleType:
 def names(registry: str, *, kind: str | None = None) -> tuple[str, ...]:
     """Names of the entries of a shelf, of one `kind` where that is given, sorted."""
     entries: Collection[str] = package_of(registry).ENTRIES
-    return tuple(sorted(n for n in entries if kind is None or kind_of(registry, n) == kind))
+    return tuple(
+        sorted(n for n in entries if kind is None or kind_of(registry, n) == kind)
+    )
 
 
 def about(registry: str, name: str) -> Any:
-    """What the shelf's list says of an entry; None where it says nothing or there is none."""
+    """What the shelf's list says of an entry; None where it says nothing or there is
+    none.
+    """
     entries = package_of(registry).ENTRIES
     return entries.get(name) if isinstance(entries, dict) else None
 
 
 def kind_of(registry: str, name: str) -> str | None:
-    """The kind of an entry. Entries of one shelf with different kinds have different protocols.
+    """The kind of an entry. Entries of one shelf with different kinds have different
+    protocols.
 
     >>> kind_of("datasets", "atis")
     'frames'
@@ -73,7 +80,9 @@ def entry(registry: str, name: str, *, kind: str | None = None) -> ModuleType:
     allowed = names(registry, kind=kind)
     if name not in allowed:
         what = registry.rpartition(".")[2]
-        raise InvalidInput(f"expected {what} to be one of {', '.join(allowed)}, got {name!r}")
+        raise InvalidInput(
+            f"expected {what} to be one of {', '.join(allowed)}, got {name!r}"
+        )
     return import_module(f"{package_of(registry).__name__}.{name}")
 
 

@@ -1,7 +1,9 @@
-"""A dry run of a trial before anything is charged: steps, a checkpoint, a saved model, each loaded.
+"""A dry run of a trial before anything is charged: steps, a checkpoint, a saved model,
+each loaded.
 
-Only made records are read, so the outcome says nothing of private ones, and all that is written is
-thrown away. The mechanism is checked by planning and is not a trial's own here.
+Only made records are read, so the outcome says nothing of private ones, and all that is
+written is thrown away. The mechanism is checked by planning and is not a trial's own
+here.
 """
 
 import json
@@ -26,10 +28,23 @@ from trainables.tasks._setup import prepare
 from trainables.training import train
 
 _TRAINING = {"optimizer", "learning_rate_decay", "precision"}
-_WORDS = ("show", "me", "Flights", "to", "boston", "o'clock", "4:30pm", "\u00e9", "$", "a", "18th")
+_WORDS = (
+    "show",
+    "me",
+    "Flights",
+    "to",
+    "boston",
+    "o'clock",
+    "4:30pm",
+    "\u00e9",
+    "$",
+    "a",
+    "18th",
+)
 _PARTS = ("train", "train", "validation", "test")
 _RECORDS = 24
-# Of the section synthesis, where it has them: each depends on real records, or takes time.
+# Of the section synthesis, where it has them: each depends on real records, or takes
+# time.
 _MADE: dict[str, Any] = {
     "parses": "gold",
     "histogram": "public",
@@ -43,8 +58,9 @@ _MADE: dict[str, Any] = {
 
 
 def dry_run(config: TrialConfig, schema: LabelSchema | None) -> None:
-    """Try the config's model with its engine; those that are equal are tried once. `schema` has the
-    labels of utterances, None for pairs. Raises: InvalidInput where a part of it fails.
+    """Try the config's model with its engine; those that are equal are tried once.
+    `schema` has the labels of utterances, None for pairs. Raises: InvalidInput where a
+    part of it fails.
     """
     fields: dict[str, Any] = {
         "task": config.task,
@@ -76,7 +92,8 @@ def _try(text: str, schema: LabelSchema | None) -> None:
     except Exception as error:
         raise InvalidInput(
             f"expected model.name={fields['model']['name']} to take a step with"
-            f" engine={fields['engine']} on made records, to be saved and to be loaded, got"
+            f" engine={fields['engine']} on made records, to be saved and to be loaded,"
+            f" got"
             f" {one_line(f'{type(error).__name__}: {error}', characters=300)}"
         ) from error
 
@@ -91,7 +108,11 @@ def _frames(fields: dict[str, Any], schema: LabelSchema, folder: Path) -> None:
             tags = ["O"] * len(tokens)
             if schema.slots:
                 tags[-1] = f"B-{next(slots)}"
-            record = {"tokens": tokens, "tags": tags, "part": _PARTS[number % len(_PARTS)]}
+            record = {
+                "tokens": tokens,
+                "tags": tags,
+                "part": _PARTS[number % len(_PARTS)],
+            }
             if schema.has_intents:
                 record["intent"] = next(intents)
             file.write(json.dumps(record) + "\n")
@@ -109,7 +130,11 @@ def _frames(fields: dict[str, Any], schema: LabelSchema, folder: Path) -> None:
     if config.trains:
         for _ in ("train and save", "load"):
             train(
-                setup, TrainingConfig(epochs=1), folder=folder, comm=Alone(), report=lambda _: True
+                setup,
+                TrainingConfig(epochs=1),
+                folder=folder,
+                comm=Alone(),
+                report=lambda _: True,
             )
     nlu.save_model(setup, folder / "model")
     found = saved.load(folder, factory=getattr(config.model, "factory", None))
@@ -135,6 +160,14 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
         config, comm=Alone(), folder=folder, data_dir=folder, cache_dir=folder / "cache"
     )
     for _ in ("train and save", "load"):
-        train(setup, TrainingConfig(epochs=2), folder=folder, comm=Alone(), report=lambda _: True)
+        train(
+            setup,
+            TrainingConfig(epochs=2),
+            folder=folder,
+            comm=Alone(),
+            report=lambda _: True,
+        )
     save_lm(dict(setup.model.items()), setup.source.tokenizer, folder / "model")
-    load_lm(folder / "model", setup.method.STAGES, config_of(config.model), config.synthesis)
+    load_lm(
+        folder / "model", setup.method.STAGES, config_of(config.model), config.synthesis
+    )

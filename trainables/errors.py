@@ -8,8 +8,9 @@
     ├── MachineFailed     what a trial ran on failed, and not the trial itself (exit code 1)
     └── StorageFailed     a disk that is full, read-only or missing (exit code 1)
 
-Each message is one sentence that names the field, the value and what is allowed. The functions cut
-values, names and the words of other errors down to what such a sentence can hold.
+Each message is one sentence that names the field, the value and what is allowed. The
+functions cut values, names and the words of other errors down to what such a sentence
+can hold.
 """
 
 import difflib
@@ -39,7 +40,9 @@ class InvalidData(InvalidInput):
 
 
 class CannotAnalyze(InvalidInput):
-    """A mechanism outside an accountant's theorem. Names the accountant and the reason."""
+    """A mechanism outside an accountant's theorem. Names the accountant and the
+    reason.
+    """
 
 
 class TrialFailed(SweepError):
@@ -47,7 +50,9 @@ class TrialFailed(SweepError):
 
 
 class MachineFailed(SweepError):
-    """Memory, a process or a file of a trial is lost. The same trial may succeed elsewhere."""
+    """Memory, a process or a file of a trial is lost. The same trial may succeed
+    elsewhere.
+    """
 
 
 class StorageFailed(SweepError):
@@ -58,7 +63,9 @@ class _Short(reprlib.Repr):
     """A `repr` that never builds the whole text of a large value."""
 
     def repr_int(self, x: int, level: int) -> str:
-        return repr(x) if x.bit_length() <= 400 else f"an integer of {x.bit_length()} bits"
+        return (
+            repr(x) if x.bit_length() <= 400 else f"an integer of {x.bit_length()} bits"
+        )
 
 
 _SHORT = _Short()
@@ -105,7 +112,11 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 def _shortened(message: str, characters: int) -> str:
     half = characters // 2
-    return message if len(message) <= characters else f"{message[:half]} ... {message[-half:]}"
+    return (
+        message
+        if len(message) <= characters
+        else f"{message[:half]} ... {message[-half:]}"
+    )
 
 
 def one_line(message: str, *, characters: int = _LONGEST) -> str:
@@ -115,12 +126,15 @@ def one_line(message: str, *, characters: int = _LONGEST) -> str:
     'a b\\\\x1b[2J'
     """
     words = " ".join(_shortened(message, characters).split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in words
+    )
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says: its own words, with the files that the system names, else those of its
-    cause; where nothing is said, its type and the place that raised it. Never empty.
+    """What an error says: its own words, with the files that the system names, else
+    those of its cause; where nothing is said, its type and the place that raised it.
+    Never empty.
 
     >>> words_of(OSError(2, "No such file", "a.txt")), words_of(ConnectionError("no answer"))
     ('No such file (a.txt)', 'no answer')
@@ -131,9 +145,13 @@ def words_of(error: BaseException) -> str:
         if said := _own_words(each):
             return said
         seen.append(each)
-        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        each = each.__cause__ or (
+            None if each.__suppress_context__ else each.__context__
+        )
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    place = (
+        f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    )
     return f"{type(error).__name__}{place}, which has no message"
 
 
@@ -143,14 +161,21 @@ def _own_words(error: BaseException) -> str:
         return f"{error.message.strip()}: {inner}" if error.message.strip() else inner
     if isinstance(error, OSError) and (said := system_words(error)):
         names = (error.filename, error.filename2)
-        files = ", ".join(os.fsdecode(n) for n in names if isinstance(n, str | bytes | os.PathLike))
+        files = ", ".join(
+            os.fsdecode(n) for n in names if isinstance(n, str | bytes | os.PathLike)
+        )
         return f"{said} ({files})" if files else said
     said = str(error).strip()
-    return f"{type(error).__name__}: {said}" if said and isinstance(error, KeyError) else said
+    return (
+        f"{type(error).__name__}: {said}"
+        if said and isinstance(error, KeyError)
+        else said
+    )
 
 
 def system_words(error: OSError) -> str:
-    """The system's own words for its error, which quote nothing; "" for an error of a library.
+    """The system's own words for its error, which quote nothing; "" for an error of a
+    library.
 
     >>> system_words(OSError(28, None)), system_words(OSError("secret"))
     ('No space left on device', '')

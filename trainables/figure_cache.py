@@ -1,10 +1,12 @@
-"""A cache of privacy figures in the cache folder, with which planning a space again needs no
-accounting library. It makes plans faster and decides nothing: what is charged, trained, put on a
-card or exported is computed anew (`accountants.resolve`, `accountants.account`).
+"""A cache of privacy figures in the cache folder, with which planning a space again
+needs no accounting library. It makes plans faster and decides nothing: what is charged,
+trained, put on a card or exported is computed anew (`accountants.resolve`,
+`accountants.account`).
 
-A line of the file is a figure under the hash of all that it depends on: the values that accountants
-read of the mechanism (`accountants.values_of`), the question, and the versions of the accounting
-code. A line that is unreadable, or no figure of its kind, is computed again.
+A line of the file is a figure under the hash of all that it depends on: the values that
+accountants read of the mechanism (`accountants.values_of`), the question, and the
+versions of the accounting code. A line that is unreadable, or no figure of its kind, is
+computed again.
 """
 
 import contextlib
@@ -43,13 +45,17 @@ def _possible(figures: T) -> T:
 
 
 def kind_of(document: type[T]) -> TypeAdapter[T]:
-    """The form of a document of figures, each at least 0, as `FigureCache.recall` takes it."""
+    """The form of a document of figures, each at least 0, as `FigureCache.recall` takes
+    it.
+    """
     form: Any = Annotated[document, AfterValidator(_possible)]
     return TypeAdapter(form)
 
 
 _SUMMARY = kind_of(PrivacySummary)
-_NOISE: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(gt=0, allow_inf_nan=False)])
+_NOISE: TypeAdapter[float] = TypeAdapter(
+    Annotated[float, Field(gt=0, allow_inf_nan=False)]
+)
 
 
 class FigureCache:
@@ -63,13 +69,18 @@ class FigureCache:
     ) -> tuple[TrialConfig, Mechanism]:
         """`accountants.resolve` for a plan, with one search for each target epsilon.
 
-        Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
+        Raises: InvalidInput where the mechanism is refused or no noise reaches the
+        target.
         """
         target = config.privacy.noise_multiplier
         if not isinstance(target, TargetEpsilon):
             return config, build(config, num_records=num_records, undeclared=undeclared)
-        unit = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
-        key = key_of(unit, noise_for=target.target_epsilon, accountant=config.privacy.accountant)
+        unit = build(
+            with_noise(config, 1.0), num_records=num_records, undeclared=undeclared
+        )
+        key = key_of(
+            unit, noise_for=target.target_epsilon, accountant=config.privacy.accountant
+        )
 
         def search() -> float:
             _, mechanism = accounting.resolve(
@@ -80,12 +91,16 @@ class FigureCache:
         z = self.recall(key, _NOISE, search)
         return with_noise(config, z), replace(unit, noise_multiplier=z)
 
-    def summary(self, key: str, work_out: Callable[[], PrivacySummary]) -> PrivacySummary:
+    def summary(
+        self, key: str, work_out: Callable[[], PrivacySummary]
+    ) -> PrivacySummary:
         """The summary under a key, computed and kept where it is missing."""
         return self.recall(key, _SUMMARY, work_out)
 
     def recall(self, key: str, kind: TypeAdapter[T], work_out: Callable[[], T]) -> T:
-        """What is kept under a key, if it is of this kind; else it is computed and kept."""
+        """What is kept under a key, if it is of this kind; else it is computed and
+        kept.
+        """
         try:
             return kind.validate_python(self.find(key))
         except ValidationError:
@@ -108,13 +123,17 @@ class FigureCache:
                 mode |= os.O_TRUNC
             descriptor = os.open(self._path, mode, 0o600)
             with os.fdopen(descriptor, "ab", buffering=0) as file:
-                file.write(line.encode())  # in one write, because processes may write concurrently
+                file.write(
+                    line.encode()
+                )  # in one write, because processes may write concurrently
 
     @cached_property
     def _entries(self) -> dict[str, Any]:
         known: dict[str, Any] = {}
         try:
-            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = self._path.read_text(
+                encoding="utf-8", errors="replace"
+            ).splitlines()
         except OSError:
             return known
         for line in lines:
@@ -126,9 +145,12 @@ class FigureCache:
         return known
 
 
-def key_of(*mechanisms: Mechanism, accountant: str | None = None, **question: Any) -> str:
-    """The hash of what accountants read of the mechanisms, of the question (an `accountant` by its
-    name, or the tightest, and what else is `question`, plain data) and of what answers it.
+def key_of(
+    *mechanisms: Mechanism, accountant: str | None = None, **question: Any
+) -> str:
+    """The hash of what accountants read of the mechanisms, of the question (an
+    `accountant` by its name, or the tightest, and what else is `question`, plain data)
+    and of what answers it.
     """
     document = {
         "values": [accounting.values_of(mechanism) for mechanism in mechanisms],
@@ -143,7 +165,9 @@ def key_of(*mechanisms: Mechanism, accountant: str | None = None, **question: An
 
 @lru_cache(maxsize=8)
 def _text_of(accountant: str | None) -> str:
-    """The source text of a named entry, which `VERSION` does not cover if a user added it."""
+    """The source text of a named entry, which `VERSION` does not cover if a user added
+    it.
+    """
     if accountant not in catalogue.names("accountants"):
         return ""
     package = catalogue.package_of("accountants").__name__

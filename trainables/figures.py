@@ -1,8 +1,9 @@
 """Every figure of a trial as data: its direction, its audience and its format.
 
-A module registers figures in its constant `FIGURES`, beside the functions that compute them. Lists
-of figures are derived from the registry: objectives, metrics of a tracking store, gauges, tables.
-Unregistered figures are for the curator alone, so that nothing is published by accident.
+A module registers figures in its constant `FIGURES`, beside the functions that compute
+them. Lists of figures are derived from the registry: objectives, metrics of a tracking
+store, gauges, tables. Unregistered figures are for the curator alone, so that nothing
+is published by accident.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ _CEILING = "human_ceiling"
 class Figure:
     """One figure of a trial.
 
-    `task` None: of every task. `audience` is the curator by default, because no epsilon covers a
-    figure computed from private records without noise. `per_epoch` figures are known after each
-    epoch, the others at the end. `objective`: a search may optimise it. `is_listed`: shown in
-    tables of trials.
+    `task` None: of every task. `audience` is the curator by default, because no epsilon
+    covers a figure computed from private records without noise. `per_epoch` figures are
+    known after each epoch, the others at the end. `objective`: a search may optimise
+    it. `is_listed`: shown in tables of trials.
 
-    These add derived figures: `has_bounds` its 95 % interval, `has_ceiling` the figure of human
-    text, `is_validated` the same figure on the validation records after each epoch, which then
-    is the one that a search may optimise.
+    These add derived figures: `has_bounds` its 95 % interval, `has_ceiling` the figure
+    of human text, `is_validated` the same figure on the validation records after each
+    epoch, which then is the one that a search may optimise.
     """
 
     name: str
@@ -74,7 +75,9 @@ class Figure:
     def help(self) -> str:
         """A description of the figure with unit and audience."""
         unit = f", in {self.unit}" if self.unit else ""
-        return f"{self.label}{unit}{'' if self.is_public else ' (for the curator only)'}"
+        return (
+            f"{self.label}{unit}{'' if self.is_public else ' (for the curator only)'}"
+        )
 
     def family(self) -> Iterator[Figure]:
         """The figure and its derived figures."""
@@ -83,10 +86,14 @@ class Figure:
         beside = replace(alone, better="neither", objective=False, is_listed=False)
         if self.has_bounds:
             for end, words in _BOUNDS.items():
-                yield replace(beside, name=f"{self.name}_{end}", label=f"{words} {self.label}")
+                yield replace(
+                    beside, name=f"{self.name}_{end}", label=f"{words} {self.label}"
+                )
         if self.has_ceiling:
             yield replace(
-                beside, name=f"{self.name}_{_CEILING}", label=f"{self.label} of human text"
+                beside,
+                name=f"{self.name}_{_CEILING}",
+                label=f"{self.label} of human text",
             )
         if self.is_validated:
             yield replace(
@@ -132,8 +139,12 @@ def is_public(name: str) -> bool:
 
 
 def curator_only() -> tuple[str, ...]:
-    """Names of the registered figures that are for the curator, those of attacks as one pattern."""
-    found = sorted(figure.name for figure in registry().values() if not figure.is_public)
+    """Names of the registered figures that are for the curator, those of attacks as one
+    pattern.
+    """
+    found = sorted(
+        figure.name for figure in registry().values() if not figure.is_public
+    )
     return (*(name for name in found if not name.startswith(ATTACKS)), f"{ATTACKS}*")
 
 
@@ -158,15 +169,27 @@ def cost(name: str, value: float) -> float:
 
 
 def objectives(task: str | None = None) -> tuple[str, ...]:
-    """Names of the figures that a search of a task may optimise; of all tasks where it is None."""
+    """Names of the figures that a search of a task may optimise; of all tasks where it
+    is None.
+    """
     found = registry().values()
     return tuple(
-        sorted(f.name for f in found if f.objective and (task is None or f.task in (None, task)))
+        sorted(
+            f.name
+            for f in found
+            if f.objective and (task is None or f.task in (None, task))
+        )
     )
 
 
 def listed_figures() -> tuple[str, ...]:
     """Names of the figures in tables of trials, utility first."""
     found = [figure for figure in registry().values() if figure.is_listed]
-    found.sort(key=lambda figure: (figure.task is None, not figure.is_public, not figure.per_epoch))
+    found.sort(
+        key=lambda figure: (
+            figure.task is None,
+            not figure.is_public,
+            not figure.per_epoch,
+        )
+    )
     return tuple(figure.name for figure in found)

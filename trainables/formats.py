@@ -9,7 +9,8 @@ from trainables.figures import registry
 
 
 def figure(name: str, value: float | None) -> str:
-    """A figure in the format of its registry entry; a plain number where it is not registered.
+    """A figure in the format of its registry entry; a plain number where it is not
+    registered.
 
     >>> figure("epsilon", 3.00001), figure("ser", 0.187), figure("seconds", 125)
     ('3.001', '0.1870', '2 min 05 s')
@@ -104,7 +105,9 @@ def log10(value: float | None) -> str:
     """
     if value is None or value <= 0:
         return "-"
-    return "∞" if math.isinf(value) else f"{math.ceil(100 * math.log10(value)) / 100:.2f}"
+    return (
+        "∞" if math.isinf(value) else f"{math.ceil(100 * math.log10(value)) / 100:.2f}"
+    )
 
 
 def duration(seconds: float | None) -> str:

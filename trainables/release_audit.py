@@ -1,11 +1,11 @@
 """Audit of a synthetic data set alone, by the rare phrases of members that it repeats.
 
-It needs no model and no canaries. A fair coin made each record a member (trained on) or held it
-out. A phrase that occurs in one record only, and in the release, is evidence that its record was a
-member; a record with such a phrase is a guess "member". (epsilon, delta)-DP bounds the number of
-correct guesses (Steinke, Nasr & Jagielski 2023), whatever the rule ("Phantoms and Disclosures",
-arXiv:2606.16952, uses rare features). A bound of 0 proves nothing: an audit finds leaks and does
-not certify their absence.
+It needs no model and no canaries. A fair coin made each record a member (trained on) or
+held it out. A phrase that occurs in one record only, and in the release, is evidence
+that its record was a member; a record with such a phrase is a guess "member". (epsilon,
+delta)-DP bounds the number of correct guesses (Steinke, Nasr & Jagielski 2023),
+whatever the rule ("Phantoms and Disclosures", arXiv:2606.16952, uses rare features). A
+bound of 0 proves nothing: an audit finds leaks and does not certify their absence.
 """
 
 import math
@@ -27,10 +27,12 @@ _IMPLAUSIBLE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class PhraseAudit:
-    """Phrases of `order` words. A record is rare if it has one that no other record has.
+    """Phrases of `order` words. A record is rare if it has one that no other record
+    has.
 
-    Of the `num_rare_*` records, `num_matched_*` have such a phrase in the release. `p_value` is
-    that of as many member matches by fair coins: small where members are repeated more.
+    Of the `num_rare_*` records, `num_matched_*` have such a phrase in the release.
+    `p_value` is that of as many member matches by fair coins: small where members are
+    repeated more.
     """
 
     order: int
@@ -46,8 +48,9 @@ class PhraseAudit:
 class ReleaseAudit:
     """The result of auditing a release.
 
-    `epsilon_lower_bound` at `delta` holds with probability 1 - `p`, over all orders together.
-    `num_copies_*` count releases that equal a record of that side, word for word.
+    `epsilon_lower_bound` at `delta` holds with probability 1 - `p`, over all orders
+    together. `num_copies_*` count releases that equal a record of that side, word for
+    word.
     """
 
     epsilon_lower_bound: float
@@ -64,7 +67,9 @@ class ReleaseAudit:
 def require_rates(*, delta: float, p: float) -> None:
     """Raises: InvalidInput for a delta or an error probability out of range."""
     if not (0 <= delta < 1 and 0 < p < 1):
-        raise InvalidInput(f"expected 0 <= delta < 1 and 0 < p < 1, got delta={delta}, p={p}")
+        raise InvalidInput(
+            f"expected 0 <= delta < 1 and 0 < p < 1, got delta={delta}, p={p}"
+        )
 
 
 def audit_release(
@@ -77,14 +82,16 @@ def audit_release(
     orders: Sequence[int] = ORDERS,
     seed: int = 0,
 ) -> ReleaseAudit:
-    """Audit the texts `released` by records that a fair coin put into `members` or `held_out`.
+    """Audit the texts `released` by records that a fair coin put into `members` or
+    `held_out`.
 
-    All records must be included: equal sides by leaving some out would fix the number of coins on
-    each side, and the theorem needs them independent. Words are compared in lower case. The bound
-    is for adding or removing one record, as the coins are. `seed` orders equal matches.
+    All records must be included: equal sides by leaving some out would fix the number
+    of coins on each side, and the theorem needs them independent. Words are compared in
+    lower case. The bound is for adding or removing one record, as the coins are. `seed`
+    orders equal matches.
 
-    Raises: InvalidInput for sides of implausible sizes under fair coins, for no text, orders below
-    1, or delta or p out of range.
+    Raises: InvalidInput for sides of implausible sizes under fair coins, for no text,
+    orders below 1, or delta or p out of range.
     """
     require_rates(delta=delta, p=p)
     if not orders or min(orders) < 1:
@@ -95,13 +102,21 @@ def audit_release(
     texts = [_words(text) for text in released]
     # By text, so that `seed` orders the same pool alike wherever the coins fell.
     pool = sorted(
-        (words, side) for side, given in zip((True, False), sides, strict=True) for words in given
+        (words, side)
+        for side, given in zip((True, False), sides, strict=True)
+        for words in given
     )
     member = np.array([side for _, side in pool])
     level = p / len(orders)
     phrases = tuple(
         _audit_order(
-            texts, [words for words, _ in pool], member, order=order, delta=delta, p=level, rng=rng
+            texts,
+            [words for words, _ in pool],
+            member,
+            order=order,
+            delta=delta,
+            p=level,
+            rng=rng,
         )
         for order in orders
     )
@@ -119,21 +134,27 @@ def audit_release(
     )
 
 
-def _refuse_unless_coins(num_members: int, num_held_out: int, *, num_released: int) -> None:
-    """Raises: InvalidInput without a text, or for sizes that are implausible under fair coins.
+def _refuse_unless_coins(
+    num_members: int, num_held_out: int, *, num_released: int
+) -> None:
+    """Raises: InvalidInput without a text, or for sizes that are implausible under fair
+    coins.
 
     A refusal gives no bound, so it cannot raise the error rate above `p`.
     """
     num_records = num_members + num_held_out
     if not num_records or not num_released:
         raise InvalidInput(
-            f"expected released, member and held-out texts, got {num_released}, {num_members}"
+            f"expected released, member and held-out texts, got {num_released},"
+            f" {num_members}"
             f" and {num_held_out}"
         )
     if binomtest(num_members, num_records, 0.5).pvalue < _IMPLAUSIBLE:
         raise InvalidInput(
-            "expected members and held-out records that fair coins chose (data.split bernoulli),"
-            f" got {num_members} and {num_held_out}: coins give such sides less than once in"
+            "expected members and held-out records that fair coins chose (data.split"
+            " bernoulli),"
+            f" got {num_members} and {num_held_out}: coins give such sides less than"
+            f" once in"
             f" {1 / _IMPLAUSIBLE:,.0f} times"
         )
 
@@ -177,9 +198,9 @@ def _bound(
 ) -> float:
     """The certified epsilon of guessing "member" where `strength` > 0.
 
-    The number of guesses depends on the release. With delta = 0 the theorem holds for any number
-    of guesses; else it needs a cap fixed beforehand. Each cap of a fixed grid keeps the strongest
-    guesses and has a share of p, so all of them hold together.
+    The number of guesses depends on the release. With delta = 0 the theorem holds for
+    any number of guesses; else it needs a cap fixed beforehand. Each cap of a fixed
+    grid keeps the strongest guesses and has a share of p, so all of them hold together.
     """
     shuffled = rng.permutation(len(strength))  # ties, which no coin decides
     order = shuffled[np.argsort(-strength[shuffled], kind="stable")]
@@ -188,11 +209,15 @@ def _bound(
     if not guesses:
         return 0.0
     if delta == 0:
-        return epsilon_lower_bound(num_units, guesses, int(right[guesses - 1]), delta=0.0, p=p)
+        return epsilon_lower_bound(
+            num_units, guesses, int(right[guesses - 1]), delta=0.0, p=p
+        )
     steps = range(2 * math.ceil(math.log2(num_units)) + 1)
     caps = sorted({min(num_units, round(2 ** (step / 2))) for step in steps})
     return max(
-        epsilon_lower_bound(num_units, cap, int(right[cap - 1]), delta=delta, p=p / len(caps))
+        epsilon_lower_bound(
+            num_units, cap, int(right[cap - 1]), delta=delta, p=p / len(caps)
+        )
         for cap in caps
     )
 

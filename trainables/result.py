@@ -8,7 +8,9 @@ from trainables.figures import Figure, public, public_count
 
 _seconds = partial(public, better="lower", unit="s", written="seconds")
 FIGURES = (
-    _seconds(name="seconds", label="seconds of the trial", objective=True, is_listed=True),
+    _seconds(
+        name="seconds", label="seconds of the trial", objective=True, is_listed=True
+    ),
     _seconds(name="epoch_seconds", label="seconds of the last epoch", per_epoch=True),
     *(
         _seconds(name=f"seconds_{part}", label=f"seconds of {words}")
@@ -32,7 +34,10 @@ FIGURES = (
     ),
     *(
         public_count(name=name, label=label, per_epoch=True)
-        for name, label in (("epochs_done", "finished epochs"), ("epochs", "planned epochs"))
+        for name, label in (
+            ("epochs_done", "finished epochs"),
+            ("epochs", "planned epochs"),
+        )
     ),
     *(
         public_count(
@@ -41,13 +46,16 @@ FIGURES = (
         )
         for stage in ("", "parses", "utterances")
     ),
-    Figure(name="duplicates_dropped", label="duplicate records left out", written="count"),
+    Figure(
+        name="duplicates_dropped", label="duplicate records left out", written="count"
+    ),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochReport:
-    """One finished epoch. `epochs_done` counts from 1; `seconds` is wall-clock of this epoch.
+    """One finished epoch. `epochs_done` counts from 1; `seconds` is wall-clock of this
+    epoch.
 
     `metrics` has plain floats: validation_ser, validation_intent_accuracy, train_loss,
     clip_fraction, epsilon (spent so far), epsilon_paper, noise_multiplier, ...
@@ -60,7 +68,9 @@ class EpochReport:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """The result of a finished (or stopped) trial: numbers, and reasons where one is missing."""
+    """The result of a finished (or stopped) trial: numbers, and reasons where one is
+    missing.
+    """
 
     trial_id: str
     epochs_done: int

@@ -1,6 +1,7 @@
 """Loads a saved model and predicts labels of utterances.
 
-    said = load(Path("sweeps/atis-grid/best")).read([unlabelled(["flights", "to", "boston"])])
+    said = load(Path("sweeps/atis-grid/best")).read([unlabelled(["flights", "to",
+    "boston"])])
 
 The folder, or its folder `model`, has `model.json` (architecture and labels) and
 `weights.safetensors`.
@@ -59,9 +60,10 @@ class SavedModel:
 
 
 def load(folder: Path, *, factory: str | None = None) -> SavedModel:
-    """The model in a folder that a trial or an export made. `factory` names the code of a model of
-    own code (`model.name: module`): a folder alone never has any imported. Raises: InvalidInput
-    where it has none, or is of own code that is not named; InvalidData where its files are damaged.
+    """The model in a folder that a trial or an export made. `factory` names the code of
+    a model of own code (`model.name: module`): a folder alone never has any imported.
+    Raises: InvalidInput where it has none, or is of own code that is not named;
+    InvalidData where its files are damaged.
     """
     place = folder / "model" if (folder / "model").is_dir() else folder
     if not all((place / name).is_file() for name in _FILES):
@@ -87,10 +89,12 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     fields = config.model_dump(mode="json")
     copy = next((place / name for name in _ENCODERS if (place / name).is_dir()), None)
     if copy is not None and (encoders := encoders_of(fields)):
-        # The folder is enough, without an extra or the hub; the copies in an export are covered by
-        # its manifest. A model of random weights has its own.
+        # The folder is enough, without an extra or the hub; the copies in an export are
+        # covered by its manifest. A model of random weights has its own.
         copies = tuple(map(str, copies_in(copy, number=len(encoders))))
-        config = config.model_copy(update={"encoder": copies[0] if len(copies) == 1 else copies})
+        config = config.model_copy(
+            update={"encoder": copies[0] if len(copies) == 1 else copies}
+        )
     else:
         require_here(fields, where=place / _FILES[0])
         require_files_of(fields, str(about.get(ENCODER, "")), where=place / _FILES[0])
@@ -100,7 +104,9 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     try:
         model.load_state_dict(weights)
     except RuntimeError:
-        raise InvalidData(f"expected weights in {place} that fit its model.json") from None
+        raise InvalidData(
+            f"expected weights in {place} that fit its model.json"
+        ) from None
     model.eval()
     return SavedModel(model=model, config=config, schema=schema)
 
@@ -112,17 +118,26 @@ def _with_code(config: ModelConfig, factory: str | None) -> ModelConfig:
     """
     own = getattr(config, "factory", None)
     if own != factory:
-        wanted = f"factory {own} to be named (--factory {own})" if own else "no factory (--factory)"
+        wanted = (
+            f"factory {own} to be named (--factory {own})"
+            if own
+            else "no factory (--factory)"
+        )
         raise InvalidInput(
             f"expected {wanted} for a model.name={config.name}, got {factory or 'none'}"
-            + ("; its code must be installed and is imported where you name it" if own else "")
+            + (
+                "; its code must be installed and is imported where you name it"
+                if own
+                else ""
+            )
         )
     if own is None:
         return config
     now = type(config)(**(config.model_dump() | {"source": None}))
     if now != config:
         warnings.warn(
-            f"{own} has another source than the one that this model was trained with", stacklevel=3
+            f"{own} has another source than the one that this model was trained with",
+            stacklevel=3,
         )
     return now
 

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidData
-from trainables.io.files import DAMAGED, dump_json, make_folder, read_written_json, write_arrays
+from trainables.io.files import (
+    DAMAGED,
+    dump_json,
+    make_folder,
+    read_written_json,
+    write_arrays,
+)
 from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 
@@ -30,16 +36,23 @@ def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> No
 
 
 def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
-    """Records [n] and their counts [n]. Raises: InvalidData for a missing or damaged file."""
+    """Records [n] and their counts [n]. Raises: InvalidData for a missing or damaged
+    file.
+    """
     found = _read_arrays(folder / COUNTS)
-    if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
+    if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (
+        len(NAMES),
+    ):
         raise _unreadable(folder / COUNTS)
     return found["records"], from_table(found["counts"])
 
 
-def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[str, float] | None:
-    """`metrics.compare` of means over trials on the same test records, by their folders; None where
-    one has no counts, or their test records differ. Raises: InvalidData for a damaged file.
+def mean_ser_change(
+    folders: Sequence[Path], baselines: Sequence[Path]
+) -> dict[str, float] | None:
+    """`metrics.compare` of means over trials on the same test records, by their
+    folders; None where one has no counts, or their test records differ. Raises:
+    InvalidData for a damaged file.
     """
     places = (*folders, *baselines)
     if not all((place / COUNTS).exists() for place in places):
@@ -50,13 +63,16 @@ def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[
     tables = [table(each) for each in counts]
     # Every trial has the same number of slots in a record: the sum has the mean rate.
     first, second = (
-        np.sum(some, axis=0) for some in (tables[: len(folders)], tables[len(folders) :])
+        np.sum(some, axis=0)
+        for some in (tables[: len(folders)], tables[len(folders) :])
     )
     return compare(from_table(first), from_table(second))
 
 
 def write_scores(folder: Path, scores: Mapping[str, NDArray[np.float64]]) -> None:
-    """Write attack scores; earlier scores of the same attacks are replaced, others kept."""
+    """Write attack scores; earlier scores of the same attacks are replaced, others
+    kept.
+    """
     before = read_scores(folder) if (folder / SCORES).exists() else {}
     write_arrays(folder / SCORES, {**before, **scores})
 
@@ -70,7 +86,9 @@ def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
 
 
 def write_before(folder: Path, ser: float) -> None:
-    """Keep the SER of a model as it began: a trial that is taken up again has other weights."""
+    """Keep the SER of a model as it began: a trial that is taken up again has other
+    weights.
+    """
     make_folder(folder)
     partial = folder / f".{BEFORE}.partial"
     dump_json(partial, {"ser": ser})
@@ -94,4 +112,6 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _unreadable(path: Path) -> InvalidData:
-    return InvalidData(f"expected a trial's evidence in {path}, got a file that cannot be read")
+    return InvalidData(
+        f"expected a trial's evidence in {path}, got a file that cannot be read"
+    )

@@ -1,7 +1,9 @@
-"""The training loop that every task shares: epochs of steps, validation, checkpoints, permission.
+"""The training loop that every task shares: epochs of steps, validation, checkpoints,
+permission.
 
-It is independent of the model and of the caller. Before each epoch after the first the caller's
-`report` must return True, because an epoch spends privacy; starting the trial permits the first.
+It is independent of the model and of the caller. Before each epoch after the first the
+caller's `report` must return True, because an epoch spends privacy; starting the trial
+permits the first.
 """
 
 import math
@@ -35,10 +37,11 @@ class EpochEngine(Protocol):
 
 
 class Learner(Protocol):
-    """The object of the loop: an engine over a model, and its validation between epochs.
+    """The object of the loop: an engine over a model, and its validation between
+    epochs.
 
-    An epoch may train a part of the weights alone. The best epoch of each part is chosen among
-    those that trained it.
+    An epoch may train a part of the weights alone. The best epoch of each part is
+    chosen among those that trained it.
     """
 
     @property
@@ -50,8 +53,9 @@ class Learner(Protocol):
         """Takes the steps."""
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
-        """For an epoch (from 0) the metric of `validate()` whose smallest value marks the best one,
-        and the prefix of the weights that the epoch trains ("": all of them).
+        """For an epoch (from 0) the metric of `validate()` whose smallest value marks
+        the best one, and the prefix of the weights that the epoch trains ("": all of
+        them).
         """
 
     def validate(self) -> dict[str, float]:
@@ -60,8 +64,9 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """The result of training. The model has the weights of the best epoch of each trained part;
-    `best_epochs` has it, counted from 1, by the part's name (`Learner.validation_metric`).
+    """The result of training. The model has the weights of the best epoch of each
+    trained part; `best_epochs` has it, counted from 1, by the part's name
+    (`Learner.validation_metric`).
     """
 
     epochs_done: int
@@ -91,11 +96,12 @@ def train(
     report: Callable[[EpochReport], bool],
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Trained:
-    """Train for the epochs of `training`, or until `report` (called on rank 0) returns False. With
-    `keep` last, the latest epoch of each part counts as its best.
+    """Train for the epochs of `training`, or until `report` (called on rank 0) returns
+    False. With `keep` last, the latest epoch of each part counts as its best.
 
-    Resumes from the checkpoint in `folder` where there is one, and reports its last epoch once more
-    so that permission for the next is checked again. Checkpoints have `facts`; `folder` None: none.
+    Resumes from the checkpoint in `folder` where there is one, and reports its last
+    epoch once more so that permission for the next is checked again. Checkpoints have
+    `facts`; `folder` None: none.
     """
     history: list[dict[str, float]] = []
     seconds: list[float] = []
@@ -114,7 +120,8 @@ def train(
     while go_on and len(history) < training.epochs:
         epoch = len(history)
         started = time.perf_counter()
-        # Dropout is drawn anew from a named stream each epoch: a resumed epoch repeats its masks.
+        # Dropout is drawn anew from a named stream each epoch: a resumed epoch repeats
+        # its masks.
         torch.manual_seed(stream_seed(training.seed, "dropout", epoch, comm.rank))
         metrics = learner.engine.run_epoch(epoch)
         seconds.append(time.perf_counter() - started)
@@ -122,9 +129,11 @@ def train(
         metrics |= learner.validate()
         history.append(metrics)
         name, part = learner.validation_metric(epoch)
-        # The best so far, or this epoch: never the weights from before the part's first one.
+        # The best so far, or this epoch: never the weights from before the part's first
+        # one.
         rival = history[best_epochs.get(part, 0) - 1][name]
-        # Of two equal epochs the later; a figure that is no number is as large as can be.
+        # Of two equal epochs the later; a figure that is no number is as large as can
+        # be.
         if training.keep == "last" or metrics[name] <= rival or not rival < math.inf:
             best_epochs[part] = len(history)
             state = learner.model.state_dict()
@@ -136,9 +145,15 @@ def train(
                 "engine": learner.engine.state_dict(),
             }
             tensors = {
-                f"{of}.{n}": each for of, named in parts.items() for n, each in named.items()
+                f"{of}.{n}": each
+                for of, named in parts.items()
+                for n, each in named.items()
             }
-            figures = {"history": history, "epoch_seconds": seconds, "best_epochs": best_epochs}
+            figures = {
+                "history": history,
+                "epoch_seconds": seconds,
+                "best_epochs": best_epochs,
+            }
             kept = checkpoint.Checkpoint(tensors=tensors, state={**figures, **facts})
             checkpoint.save(folder, kept)
         go_on = _ask(report, history, seconds, comm)
@@ -163,6 +178,8 @@ def _ask(
     answer = None
     if comm.rank == 0:
         answer = report(
-            EpochReport(epochs_done=len(history), seconds=seconds[-1], metrics=dict(history[-1]))
+            EpochReport(
+                epochs_done=len(history), seconds=seconds[-1], metrics=dict(history[-1])
+            )
         )
     return bool(comm.broadcast(answer))

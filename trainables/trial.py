@@ -21,11 +21,13 @@ def run(
 ) -> TrialResult:
     """Train and measure one trial; every process of its group makes this call.
 
-    `folder` is the trial's folder (checkpoint, weights, signals); a checkpoint there is resumed.
-    `report` is called on rank 0 after every epoch and returns whether the next epoch may be spent.
-    `data_dir` holds the corpora, `cache_dir` data derived from them.
+    `folder` is the trial's folder (checkpoint, weights, signals); a checkpoint there is
+    resumed. `report` is called on rank 0 after every epoch and returns whether the next
+    epoch may be spent. `data_dir` holds the corpora, `cache_dir` data derived from
+    them.
 
-    Raises: InvalidInput for a config or data that cannot be used, TrialFailed where it failed.
+    Raises: InvalidInput for a config or data that cannot be used, TrialFailed where it
+    failed.
     """
     task = catalogue.entry("tasks", config.task)
     # In a context of its own, so that its phase's folder ends with it.

@@ -1,13 +1,15 @@
-"""A function that public data lack, learnt from synthetic data (Mireshghallah et al. 2022, 5.4).
+"""A function that public data lack, learnt from synthetic data (Mireshghallah et al.
+2022, 5.4).
 
     python benchmarks/synthesis/missing_function.py --function WeatherQueryApi [options]
 
-Two trials, of one and of two stages, generate utterances at one epsilon from the private pairs, the
-function taken out of the public tenth (`synthesis.remove_function`). A parser is then trained on
-the public pairs alone ("none"), on them and each synthetic set, annotated by the parser of all
-pairs in place of experts, and on all pairs ("full"), with equally many steps each. Tested on
-held-out human pairs with the function, without it, and all. What is there from an earlier start is
-not made again. One thread; progress as lines, a Markdown table at the end.
+Two trials, of one and of two stages, generate utterances at one epsilon from the
+private pairs, the function taken out of the public tenth (`synthesis.remove_function`).
+A parser is then trained on the public pairs alone ("none"), on them and each synthetic
+set, annotated by the parser of all pairs in place of experts, and on all pairs
+("full"), with equally many steps each. Tested on held-out human pairs with the
+function, without it, and all. What is there from an earlier start is not made again.
+One thread; progress as lines, a Markdown table at the end.
 """
 
 from __future__ import annotations
@@ -111,14 +113,14 @@ def adapt(
     seed: int,
     report: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
-    """A row for "none", each synthetic set of utterances, and "full": the parser's training data,
-    and its scores "with", "all" and "without".
+    """A row for "none", each synthetic set of utterances, and "full": the parser's
+    training data, and its scores "with", "all" and "without".
 
-    Each parser takes about `steps` steps, so that more pairs are not more training. The parser of
-    "full" was trained on the private programs, so no result may be released.
+    Each parser takes about `steps` steps, so that more pairs are not more training. The
+    parser of "full" was trained on the private programs, so no result may be released.
 
-    Raises: InvalidInput where the public pairs use the function, the test pairs do not, or a
-    synthetic set is empty.
+    Raises: InvalidInput where the public pairs use the function, the test pairs do not,
+    or a synthetic set is empty.
     """
     uses = predicate(rule)
     if any(map(uses, public.programs)):
@@ -127,7 +129,9 @@ def adapt(
     def learn(name: str, pairs: PairCorpus) -> tuple[Parser, dict[str, Any]]:
         report(f"{name}: {len(pairs)} pairs")
         epochs = max(1, round(steps / -(-len(pairs) // settings.batch_size)))
-        parser = train_parser(pairs, settings=replace(settings, epochs=epochs), seed=seed)
+        parser = train_parser(
+            pairs, settings=replace(settings, epochs=epochs), seed=seed
+        )
         predicted = [Program.of(program) for program in parser.parse(test.utterances)]
         found = score_by_function(gold_programs(parser, test), predicted, rule=rule)
         return parser, {
@@ -141,11 +145,15 @@ def adapt(
 
     for name, utterances in synthetic.items():
         if not utterances:
-            raise InvalidInput(f"expected non-empty synthetic sets, got {name!r} of none")
+            raise InvalidInput(
+                f"expected non-empty synthetic sets, got {name!r} of none"
+            )
     expert, full = learn("full", and_public(private.name, private.pairs))
     rows = {"none": learn("none", public)[1]}
     for name, utterances in synthetic.items():
-        annotated = tuple(map(Pair, utterances, expert.parse(utterances), [name] * len(utterances)))
+        annotated = tuple(
+            map(Pair, utterances, expert.parse(utterances), [name] * len(utterances))
+        )
         rows[name] = learn(name, and_public(name, annotated))[1]
     return {**rows, "full": full}
 
@@ -194,7 +202,8 @@ def _table(found: dict[str, Any]) -> str:
     """Markdown: EM / API precision / API recall, in percent, of each part."""
     function = found["function"]
     lines = [
-        f"| learnt from | pairs, with {function} | tested on {function} | on all | on the rest |",
+        f"| learnt from | pairs, with {function} | tested on {function} | on all | on"
+        f" the rest |",
         "| --- | --- | --- | --- | --- |",
     ]
     for name, row in found["rows"].items():
@@ -213,7 +222,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--function", default="WeatherQueryApi")
     parser.add_argument("--epsilon", type=float, default=3.0)
-    parser.add_argument("--generated", type=int, default=2_000, help="also evaluated on this many")
+    parser.add_argument(
+        "--generated", type=int, default=2_000, help="also evaluated on this many"
+    )
     parser.add_argument("--max-records", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--home", type=Path, default=Path("missing_function"))

@@ -11,7 +11,9 @@ REPLAYS = False
 
 
 def sampler(*, seed: int, startup: int) -> BaseSampler:
-    """Optuna's sampler; `startup` points are spread over the space before it is used."""
+    """Optuna's sampler; `startup` points are spread over the space before it is
+    used.
+    """
     from optuna import samplers
 
     return samplers.GPSampler(seed=seed, n_startup_trials=1)

@@ -1,5 +1,5 @@
-"""Halton's sequence (1960) with scrambled digits (Owen 2017). Each point is uniform, and the
-sequence leaves smaller gaps than independent points.
+"""Halton's sequence (1960) with scrambled digits (Owen 2017). Each point is uniform,
+and the sequence leaves smaller gaps than independent points.
 """
 
 from collections.abc import Iterator

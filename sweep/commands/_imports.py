@@ -12,7 +12,10 @@ import typer
 from trainables.data.formats import Options, Source, open_source
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A file or folder of utterances.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="DATA", help="A file or folder of utterances.", show_default=False
+    ),
 ]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Skip records that cannot be read.")
@@ -42,7 +45,8 @@ class Reading:
     def source(self, data: Path) -> Source:
         """The source of the file or folder.
 
-        Raises: InvalidInput for an unknown encoding, and see `file_formats.open_source`.
+        Raises: InvalidInput for an unknown encoding, and see
+        `file_formats.open_source`.
         """
         from trainables.errors import InvalidInput
 
@@ -57,8 +61,8 @@ class Reading:
 
 
 def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with `--format` and an option for each field of `Options` in the place of its
-    parameter `options`, a `Reading`.
+    """`command` with `--format` and an option for each field of `Options` in the place
+    of its parameter `options`, a `Reading`.
     """
     hints, keyword = get_type_hints(Options), inspect.Parameter.KEYWORD_ONLY
     form = typer.Option(
@@ -69,7 +73,9 @@ def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar, words = _HELP[each.name]
         option = typer.Option(each.default, metavar=metavar, help=words)
         annotation = hints[each.name]
-        options.append(inspect.Parameter(each.name, keyword, default=option, annotation=annotation))
+        options.append(
+            inspect.Parameter(each.name, keyword, default=option, annotation=annotation)
+        )
     parameters = [
         parameter.replace(kind=keyword)
         for own in inspect.signature(command, eval_str=True).parameters.values()

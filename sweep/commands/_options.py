@@ -1,4 +1,6 @@
-"""Types of arguments and options that several commands share, and the parser of `--set`."""
+"""Types of arguments and options that several commands share, and the parser of
+`--set`.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,29 @@ if TYPE_CHECKING:
 
 Part = Literal["train", "validation", "test"]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")
+]
 Space = Annotated[
     str,
     typer.Argument(
-        metavar="SPACE", help="YAML file of a space or a config, or the name of a shipped one."
+        metavar="SPACE",
+        help="YAML file of a space or a config, or the name of a shipped one.",
     ),
 ]
 Set = Annotated[
     list[str],
     typer.Option(
-        "--set", metavar="PATH=VALUE", help="Override one field, such as training.epochs=3."
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override one field, such as training.epochs=3.",
     ),
 ]
 DataFields = Annotated[
     list[str],
-    typer.Option("--set", metavar="FIELD=VALUE", help="A field of data, such as path=mine.jsonl."),
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="A field of data, such as path=mine.jsonl."
+    ),
 ]
 EpsilonMax = Annotated[
     float | None, typer.Option(min=0, help="Only trials with at most this epsilon.")
@@ -45,7 +54,8 @@ TrackingUri = Annotated[
     typer.Option(
         "--tracking-uri",
         metavar="URI",
-        help="MLflow's store; default: $MLFLOW_TRACKING_URI, else SQLite under $SWEEP_HOME.",
+        help="MLflow's store; default: $MLFLOW_TRACKING_URI, else SQLite under"
+        " $SWEEP_HOME.",
     ),
 ]
 Tracking = Annotated[
@@ -58,7 +68,9 @@ Tracking = Annotated[
 ]
 Address = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="A running Ray cluster; default: a local one."),
+    typer.Option(
+        metavar="HOST:PORT", help="A running Ray cluster; default: a local one."
+    ),
 ]
 
 
@@ -86,7 +98,9 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
         try:
             found[path] = parse_yaml(text)
         except DocumentProblem as problem:
-            raise InvalidInput(f"expected a YAML value in --set {quote(path)}: {problem}") from None
+            raise InvalidInput(
+                f"expected a YAML value in --set {quote(path)}: {problem}"
+            ) from None
     return found
 
 

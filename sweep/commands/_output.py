@@ -44,14 +44,18 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(*lines: str, style: str | None = None, stderr: bool = False) -> None:
-    """Print lines as they are: nothing is markup. A terminal breaks a long one at spaces."""
+    """Print lines as they are: nothing is markup. A terminal breaks a long one at
+    spaces.
+    """
     out = console(stderr=stderr)
     for line in lines:
         out.print(line, style=style, markup=False, soft_wrap=not out.is_terminal)
 
 
 def number(value: Any, form: str = ".4f") -> str:
-    """A cell of a table: floats in `form`, others as they are, "-" for what is not known."""
+    """A cell of a table: floats in `form`, others as they are, "-" for what is not
+    known.
+    """
     if value is None:
         return "-"
     return format(value, form) if isinstance(value, float) else str(value)
@@ -65,8 +69,8 @@ def say_table(
     caption: str | None = None,
     right: bool = False,
 ) -> None:
-    """Print a table, in which no cell is markup; with `right`, all columns but the first are
-    aligned to the right.
+    """Print a table, in which no cell is markup; with `right`, all columns but the
+    first are aligned to the right.
     """
     from rich.table import Table
 
@@ -78,9 +82,11 @@ def say_table(
     console().print(table, markup=False)
 
 
-def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None = None) -> None:
-    """Print what a run has found, and export its best trial; exit with 1 where a trial or the
-    export failed.
+def finish(
+    done: Run, *, as_json: bool, export: bool, epsilon_max: float | None = None
+) -> None:
+    """Print what a run has found, and export its best trial; exit with 1 where a trial
+    or the export failed.
 
     Raises: TrialFailed where one of them failed.
     """
@@ -110,7 +116,9 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     else:
         answers: list[str] = []
         table: FittedTable | str = ""
-        with BestEffort("the table of results", then=lambda problem: "the results are on the disk"):
+        with BestEffort(
+            "the table of results", then=lambda problem: "the results are on the disk"
+        ):
             answers = [found.sentence() for found in gaps(records)]
             table = results_table(folder.name, records)
         say(*answers, style="bold")
@@ -125,8 +133,12 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         say(f"view: `sweep ui`; a page to share: `sweep report {folder.name}`")
     failures = []
     if failed := sum(record.status is TrialStatus.FAILED for record in records):
-        failures.append(f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)")
+        failures.append(
+            f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)"
+        )
     if best is not None and best.has_failed:
-        failures.append(f"{best.sentence} (`sweep export {folder.name}` tries it again)")
+        failures.append(
+            f"{best.sentence} (`sweep export {folder.name}` tries it again)"
+        )
     if failures:
         raise TrialFailed("; ".join(failures))

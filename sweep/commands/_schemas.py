@@ -1,9 +1,10 @@
-"""What every `--json` prints: fields, types, meanings and a version, read from `_schemas.yaml`.
+"""What every `--json` prints: fields, types, meanings and a version, read from
+`_schemas.yaml`.
 
-A path names the fields of a document: `a.b`, `a[].b` of each item of a list, `a.*` of every key of
-a mapping whose keys are data. A type is one or more of text, integer, number, truth, null and any.
-Infinity is the text "inf" and belongs to `number`. A list or mapping may be null. A `?` behind a
-path: the field may be absent.
+A path names the fields of a document: `a.b`, `a[].b` of each item of a list, `a.*` of
+every key of a mapping whose keys are data. A type is one or more of text, integer,
+number, truth, null and any. Infinity is the text "inf" and belongs to `number`. A list
+or mapping may be null. A `?` behind a path: the field may be absent.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,9 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """The fields of one document. `version` rises when a field goes or means something else."""
+    """The fields of one document. `version` rises when a field goes or means something
+    else.
+    """
 
     name: str
     version: int
@@ -53,7 +56,8 @@ def schema(name: str) -> Schema:
                 path=bare,
                 types=tuple(types.split(" | ")),
                 is_optional=path.endswith("?"),
-                meaning=given.get("meanings", {}).get(bare) or whole["meanings"].get(last, ""),
+                meaning=given.get("meanings", {}).get(bare)
+                or whole["meanings"].get(last, ""),
             )
         )
     return Schema(name, given["version"], given["about"], tuple(fields))

@@ -13,23 +13,32 @@ from trainables.errors import InvalidInput
 def attack(
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="[RUN]", help="A saved model: the folder of an export or a trial."),
+        typer.Argument(
+            metavar="[RUN]", help="A saved model: the folder of an export or a trial."
+        ),
     ] = None,
     members: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With RUN: JSON lines of its training records."),
+        typer.Option(
+            metavar="FILE", help="With RUN: JSON lines of its training records."
+        ),
     ] = None,
     non_members: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="With RUN: JSON lines of records outside its training data."
+            metavar="FILE",
+            help="With RUN: JSON lines of records outside its training data.",
         ),
     ] = None,
     scores: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
+        typer.Option(
+            metavar="FILE", help="JSON lines with score (higher: member), member."
+        ),
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="Delta of estimates of epsilon.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of estimates of epsilon.")
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(min=0, help="With --scores: the claimed epsilon.")
     ] = None,
@@ -64,5 +73,7 @@ def attack(
         print_json("attack", found)
         return
     notes = found.pop("notes", ())
-    say_table(("figure", "value"), ((name, number(v, ".6g")) for name, v in found.items()))
+    say_table(
+        ("figure", "value"), ((name, number(v, ".6g")) for name, v in found.items())
+    )
     say(*notes, style="yellow", stderr=True)

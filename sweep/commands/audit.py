@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def audit(
     config: Annotated[
         Path | None,
-        typer.Argument(metavar="[CONFIG.yaml]", help="Config of a trial; default: every engine."),
+        typer.Argument(
+            metavar="[CONFIG.yaml]", help="Config of a trial; default: every engine."
+        ),
     ] = None,
     calls: Annotated[int, typer.Option(help="Number of steps.", min=100)] = 600,
     assignments: Set = [],  # noqa: B006  typer copies it
@@ -36,7 +38,9 @@ def audit(
 
     rows = []
     for name, trial in _configs(config, overrides(assignments)):
-        _, mechanism = accounting.resolve(trial, num_records=trial.data.num_records or 2_560)
+        _, mechanism = accounting.resolve(
+            trial, num_records=trial.data.num_records or 2_560
+        )
         found = audit_step(mechanism, calls=calls)
         rows.append({"mechanism": name, **asdict(found)})
     if as_json:
@@ -54,7 +58,9 @@ def audit(
                     "{:.4f} .. {:.4f}".format(*row["interval"]),
                     f"{format_lower_bound(row['epsilon_lower_bound'])} of"
                     f" {format_epsilon(row['epsilon_claimed'])}",
-                    Text("passed", "green") if row["passed"] else Text("FAILED", "bold red"),
+                    Text("passed", "green")
+                    if row["passed"]
+                    else Text("FAILED", "bold red"),
                 )
                 for row in rows
             ),
@@ -67,7 +73,9 @@ def audit(
         raise TrialFailed(f"the step violates its claim: {'; '.join(failed)}")
 
 
-def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, TrialConfig]]:
+def _configs(
+    path: Path | None, changes: dict[str, object]
+) -> list[tuple[str, TrialConfig]]:
     from search_spaces import space
     from search_spaces.paths import set_all
     from trainables.config.trial import parse
@@ -75,7 +83,9 @@ def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, T
     if path is not None:
         points = space.read(str(path), overrides=changes)
         if points.variants or points.axes:
-            raise InvalidInput(f"expected one trial's config, got a space with axes in {path}")
+            raise InvalidInput(
+                f"expected one trial's config, got a space with axes in {path}"
+            )
         return [(points.name, parse(set_all(points.base, points.override.items())))]
     found = []
     for engine in catalogue.names("engines", kind="private"):

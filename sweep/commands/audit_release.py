@@ -1,4 +1,6 @@
-"""`sweep audit-release`: test whether a synthetic data set repeats rare phrases of its members."""
+"""`sweep audit-release`: test whether a synthetic data set repeats rare phrases of its
+members.
+"""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -20,30 +22,36 @@ def audit_release(
         float | None,
         typer.Option(
             min=0,
-            help="Delta of the bound on epsilon; default: 1e-5. With --epsilon: the claimed delta.",
+            help="Delta of the bound on epsilon; default: 1e-5. With --epsilon: the"
+            " claimed delta.",
         ),
     ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Claimed epsilon at --delta; exit code 1 if the bound is above it."
+            min=0,
+            help="Claimed epsilon at --delta; exit code 1 if the bound is above it.",
         ),
     ] = None,
     p: Annotated[float, typer.Option(help="Error probability of the bound.")] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Seed that orders equal matches.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed that orders equal matches.")
+    ] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare rare phrases of members and of held-out records with a release.
 
-    A fair coin must have decided which records are members (data.split: bernoulli). Output never
-    contains text.
+    A fair coin must have decided which records are members (data.split: bernoulli).
+    Output never contains text.
     """
     from sweep.synthesis.score_texts import read_texts
     from trainables.release_audit import audit_release as audit
     from trainables.release_audit import require_rates
 
     if epsilon is not None and delta is None:
-        raise InvalidInput("expected --delta with --epsilon: the claim's, for a bound at the same")
+        raise InvalidInput(
+            "expected --delta with --epsilon: the claim's, for a bound at the same"
+        )
     delta = 1e-5 if delta is None else delta
     require_rates(delta=delta, p=p)
     texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
@@ -52,7 +60,14 @@ def audit_release(
         print_json("audit-release", asdict(found))
     else:
         say_table(
-            ("words", "rare records", "members matched", "held-out matched", "p", "epsilon >="),
+            (
+                "words",
+                "rare records",
+                "members matched",
+                "held-out matched",
+                "p",
+                "epsilon >=",
+            ),
             (
                 (
                     str(row.order),
@@ -66,18 +81,23 @@ def audit_release(
             ),
         )
         say(
-            f"epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at delta={found.delta}"
-            f" (p={found.p}); copies of members {found.num_copies_members}, of held-out records"
+            f"epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at"
+            f" delta={found.delta}"
+            f" (p={found.p}); copies of members {found.num_copies_members}, of held-out"
+            f" records"
             f" {found.num_copies_held_out} in {found.num_released}"
         )
         if found.epsilon_lower_bound == 0 and found.p_value < found.p:
             say(
-                f"members are repeated more than held-out records (p={found.p_value:.2g}), but"
-                f" delta={found.delta:g} could explain it among {found.num_records} records: a"
+                f"members are repeated more than held-out records"
+                f" (p={found.p_value:.2g}), but"
+                f" delta={found.delta:g} could explain it among {found.num_records}"
+                f" records: a"
                 " smaller --delta may bound epsilon"
             )
     if epsilon is not None and found.epsilon_lower_bound > epsilon:
         raise TrialFailed(
-            f"the release shows epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at"
+            f"the release shows epsilon >="
+            f" {format_lower_bound(found.epsilon_lower_bound)} at"
             f" delta={delta}, above the claim of {epsilon}"
         )

@@ -10,12 +10,15 @@ from sweep.commands._options import JsonFlag, Part, data_config_of
 from sweep.commands._output import number, print_json, say, say_table
 
 _Corpus = Annotated[
-    str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`) or a file.")
+    str,
+    typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`) or a file."),
 ]
 _Fields = Annotated[
     list[str],
     typer.Option(
-        "--set", metavar="FIELD=VALUE", help="A field of `data`, for a corpus given by name."
+        "--set",
+        metavar="FIELD=VALUE",
+        help="A field of `data`, for a corpus given by name.",
     ),
 ]
 
@@ -39,7 +42,9 @@ def list_corpora(as_json: JsonFlag = False) -> None:
         size = "-" if row["num_records"] is None else f"{row['num_records']:,}"
         public = "yes" if row["public"] else "no"
         at_hand = "yes" if row["at_hand"] else "no"
-        cells.append((row["name"], row["kind"], at_hand, public, size, row["description"]))
+        cells.append(
+            (row["name"], row["kind"], at_hand, public, size, row["description"])
+        )
     head = ("corpus", "kind", "available", "public", "utterances", "description")
     say_table(head, cells, title="corpora")
     say(f"data directory: {settings.data_dir}")
@@ -96,7 +101,8 @@ def describe(
         say(f"{key:20} {_format(value)}")
     if found.num_problems:
         sentences.append(
-            f"Records that cannot be read ({found.num_problems}) are in no count: `sweep data"
+            f"Records that cannot be read ({found.num_problems}) are in no count:"
+            f" `sweep data"
             " check` lists them."
         )
     say(*sentences, style="yellow")
@@ -109,17 +115,21 @@ def check(
     fields: _Fields = [],  # noqa: B006  typer copies it
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against."),
+        typer.Option(
+            metavar="FILE", help="Label schema (JSON) to check a file against."
+        ),
     ] = None,
     *,
     options: own.Reading,
     as_json: JsonFlag = False,
 ) -> None:
-    """Read a whole corpus and report damaged records by file and line, without their text.
+    """Read a whole corpus and report damaged records by file and line, without their
+    text.
 
-    At most five problems of a kind are listed and the others are counted. With --schema a label
-    outside the schema is a problem. Warnings concern few records, rare labels, large groups, and
-    near duplicates between parts. The exit code is 2 if there are problems.
+    At most five problems of a kind are listed and the others are counted. With --schema
+    a label outside the schema is a problem. Warnings concern few records, rare labels,
+    large groups, and near duplicates between parts. The exit code is 2 if there are
+    problems.
     """
     if _is_corpus(name):
         facts = _facts(name, fields)
@@ -131,7 +141,13 @@ def check(
             f" {facts['num_duplicates']} duplicates dropped."
         )
         return
-    from sweep.imports.inspection import about_labels, inspect, read_as, reading, warnings
+    from sweep.imports.inspection import (
+        about_labels,
+        inspect,
+        read_as,
+        reading,
+        warnings,
+    )
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
     from trainables.formats import count
@@ -147,7 +163,9 @@ def check(
                 "ok": not found.num_problems,
                 "num_records": sum(found.parts.values()),
                 "num_problems": found.num_problems,
-                "problems": [each for listed in found.problems.values() for each in listed],
+                "problems": [
+                    each for listed in found.problems.values() for each in listed
+                ],
                 "kinds": dict(found.kinds),
                 "warnings": doubts + warnings(found),
                 "reading": read_as(source),
@@ -165,7 +183,8 @@ def check(
     if found.num_problems:
         raise InvalidInput(
             f"expected a corpus without problems in {name}, got"
-            f" {count(found.num_problems, 'problem')} in {count(found.num_read, 'record')}"
+            f" {count(found.num_problems, 'problem')} in"
+            f" {count(found.num_read, 'record')}"
         )
 
 
@@ -174,7 +193,9 @@ def check(
 def convert(
     data: own.Data,
     to: Annotated[Path, typer.Option(metavar="PATH", help="New file.")],
-    only: Annotated[Part | None, typer.Option(help="Only the records of this part.")] = None,
+    only: Annotated[
+        Part | None, typer.Option(help="Only the records of this part.")
+    ] = None,
     *,
     options: own.Reading,
     skip_invalid: own.SkipInvalid = False,
@@ -221,7 +242,8 @@ def _is_corpus(name: str) -> bool:
     names = catalogue.names("datasets")
     if name not in names and not Path(name).exists():
         raise InvalidInput(
-            f"expected DATA to be a file, a folder or a corpus ({', '.join(names)}), got {name!r}"
+            f"expected DATA to be a file, a folder or a corpus ({', '.join(names)}),"
+            f" got {name!r}"
         )
     return name in names
 

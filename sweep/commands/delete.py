@@ -10,7 +10,9 @@ from sweep.commands._output import say
 
 def delete(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete without confirmation.")
+    ] = False,
     keep_tracking: Annotated[
         bool, typer.Option("--keep-tracking", help="Keep its runs in MLflow.")
     ] = False,
@@ -34,7 +36,8 @@ def delete(
                 open_store(settings).delete(folder)
             except Exception as problem:  # noqa: BLE001  whatever MLflow raises
                 raise InvalidInput(
-                    f"{first_line(problem)}; with --keep-tracking its runs stay in MLflow"
+                    f"{first_line(problem)}; with --keep-tracking its runs stay in"
+                    f" MLflow"
                 ) from None
     folder.delete()
     say(f"{name} is deleted; the ledger keeps what it spent.")

@@ -1,4 +1,6 @@
-"""`sweep epsilon`: the accounting of one mechanism, from options or from a config file."""
+"""`sweep epsilon`: the accounting of one mechanism, from options or from a config
+file.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,17 +25,24 @@ def epsilon(
     expected_batch_size: Annotated[
         _Count, typer.Option(help="expected batch size B over all workers")
     ] = None,
-    num_workers: Annotated[_Count, typer.Option(help="number of workers N (Algorithm 1)")] = None,
+    num_workers: Annotated[
+        _Count, typer.Option(help="number of workers N (Algorithm 1)")
+    ] = None,
     epochs: Annotated[_Count, typer.Option(help="number of epochs E")] = None,
     steps: Annotated[
-        _Count, typer.Option(help="number of steps T, instead of epochs (sampling poisson or full)")
+        _Count,
+        typer.Option(
+            help="number of steps T, instead of epochs (sampling poisson or full)"
+        ),
     ] = None,
     noise_multiplier: Annotated[
         _Number, typer.Option(help="noise multiplier z0 at epoch 0")
     ] = None,
     target_epsilon: Annotated[
         _Number,
-        typer.Option(help="instead of a noise multiplier: find the smallest one for this epsilon"),
+        typer.Option(
+            help="instead of a noise multiplier: find the smallest one for this epsilon"
+        ),
     ] = None,
     delta: Annotated[_Number, typer.Option(help="default: 1e-5, or 1 / (10 n)")] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
@@ -41,8 +50,8 @@ def epsilon(
 ) -> None:
     """Compute the sound epsilon of a mechanism, and the paper's.
 
-    No file is needed: `--set privacy.FIELD=VALUE` or `training.FIELD` gives what has no option.
-    Options override fields of a config.
+    No file is needed: `--set privacy.FIELD=VALUE` or `training.FIELD` gives what has no
+    option. Options override fields of a config.
     """
     from sweep.planning import calculator
     from trainables.cards import card as cards
@@ -67,7 +76,9 @@ def epsilon(
     if as_json:
         print_json("epsilon", calculator.report(mechanism, summary, count))
         return
-    card = cards.make(mechanism, summary, trial_id="", corpus="", n_is_declared=count is not None)
+    card = cards.make(
+        mechanism, summary, trial_id="", corpus="", n_is_declared=count is not None
+    )
     rows = [row for row in page.rows(card) if row[1] != "-"]
     say_table(("figure", "value", "meaning"), rows, title=mechanism.engine)
     say(*(f"not accounted for: {reason}" for reason in summary.unaccounted))

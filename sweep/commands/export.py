@@ -22,7 +22,8 @@ def export(
         str | None,
         typer.Option(
             metavar="ser|mauve|pareto|METRIC",
-            help="Criterion for the best trial; default: ser, or mauve for generated text.",
+            help="Criterion for the best trial; default: ser, or mauve for generated"
+            " text.",
         ),
     ] = None,
     trial: Annotated[
@@ -37,22 +38,28 @@ def export(
         ),
     ] = False,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here."),
     ] = None,
     reviewer: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Reviewer of the privacy card, recorded in it."),
+        typer.Option(
+            metavar="NAME", help="Reviewer of the privacy card, recorded in it."
+        ),
     ] = None,
     decision: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Decision of the reviewer, recorded in the card."),
+        typer.Option(
+            metavar="TEXT", help="Decision of the reviewer, recorded in the card."
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Export the best trial with its config, weights, labels, privacy card and public metrics.
+    """Export the best trial with its config, weights, labels, privacy card and public
+    metrics.
 
-    `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder per trial;
-    a sweep over several corpora has a best trial and a front of each.
+    `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder
+    per trial; a sweep over several corpora has a best trial and a front of each.
     """
     from sweep.results import select
     from sweep.results.export import config_to_repeat, export_trial, require_new
@@ -67,8 +74,12 @@ def export(
     if reviewer is not None or decision is not None:
         if not (reviewer and decision):
             missing = "--decision" if reviewer else "--reviewer"
-            raise InvalidInput(f"expected --reviewer and --decision together, got no {missing}")
-        review = Review(reviewer=reviewer, date=time.strftime("%Y-%m-%d"), decision=decision)
+            raise InvalidInput(
+                f"expected --reviewer and --decision together, got no {missing}"
+            )
+        review = Review(
+            reviewer=reviewer, date=time.strftime("%Y-%m-%d"), decision=decision
+        )
     folder = store.open_sweep(from_environment().home, name)
     chosen, way, chosen_by = _choose(
         folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
@@ -93,7 +104,11 @@ def export(
             f"{path}: {record.plan.name}, epsilon {formats.epsilon(epsilon)}"
             f" (`sweep run {again}` repeats it)"
         )
-    say(*sentences(folder.records(), limit=USABLE if epsilon_max is None else epsilon_max))
+    say(
+        *sentences(
+            folder.records(), limit=USABLE if epsilon_max is None else epsilon_max
+        )
+    )
 
 
 def _choose(
@@ -106,8 +121,8 @@ def _choose(
 ) -> tuple[list[TrialRecord], str, str | None]:
     """Trials, the way they were chosen, and the metric that the choice went by.
 
-    Raises: InvalidInput where no trial qualifies, two ways to choose are given, or no option says
-        that a large epsilon is wanted.
+    Raises: InvalidInput where no trial qualifies, two ways to choose are given, or no
+        option says that a large epsilon is wanted.
     """
     from sweep.results import select
     from sweep.results.utility_gap import refusal
@@ -117,13 +132,19 @@ def _choose(
     if trial is None:
         way = best or select.headline(records)
         chosen = select.choose(records, best=way, epsilon_max=epsilon_max)
-        large = None if any_epsilon or epsilon_max is not None else refusal(chosen, records)
+        large = (
+            None if any_epsilon or epsilon_max is not None else refusal(chosen, records)
+        )
         if large is not None:
             raise InvalidInput(large)
         found = select.candidates(records, epsilon_max=epsilon_max)
         return chosen, way, select.metric_of_choice(found, way)
     if best is not None or epsilon_max is not None:
-        given = f"--best {best}" if best is not None else f"--epsilon-max {epsilon_max:g}"
-        raise InvalidInput(f"expected --trial or {given}, which chooses a trial, got both")
+        given = (
+            f"--best {best}" if best is not None else f"--epsilon-max {epsilon_max:g}"
+        )
+        raise InvalidInput(
+            f"expected --trial or {given}, which chooses a trial, got both"
+        )
     wanted = folder.plan_of(trial).id
     return [record for record in records if record.plan.id == wanted], "trial", None

@@ -10,11 +10,14 @@ from sweep.commands._output import console, print_json
 
 def fields(
     path: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="A section or field, such as privacy.")
+        str | None,
+        typer.Argument(metavar="[PATH]", help="A section or field, such as privacy."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List every field of configs and spaces with its type, default, allowed values and meaning."""
+    """List every field of configs and spaces with its type, default, allowed values and
+    meaning.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -27,7 +30,10 @@ def fields(
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column(
-        "field", no_wrap=True, overflow="ignore", min_width=max(len(r.path) for r in rows)
+        "field",
+        no_wrap=True,
+        overflow="ignore",
+        min_width=max(len(r.path) for r in rows),
     )
     table.add_column("type, default, allowed values, meaning")
     for row in rows:

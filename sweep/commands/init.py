@@ -15,27 +15,33 @@ from sweep.commands._output import print_json, say
 def init(
     data: own.Data,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="New folder; default: DATA's name.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="New folder; default: DATA's name."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Guaranteed epsilon of private trials; default: 8.")
+        float | None,
+        typer.Option(help="Guaranteed epsilon of private trials; default: 8."),
     ] = None,
     num_records: Annotated[
         int | None,
         typer.Option(
-            min=2, help="Public number of training records; default: the actual number, rounded."
+            min=2,
+            help="Public number of training records; default: the actual number,"
+            " rounded.",
         ),
     ] = None,
     schema: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Label schema; default: the labels found in 5 records or more."
+            metavar="FILE",
+            help="Label schema; default: the labels found in 5 records or more.",
         ),
     ] = None,
     keep_rare_labels: Annotated[
         bool,
         typer.Option(
-            "--keep-rare-labels", help="Also labels found in fewer records, which they reveal."
+            "--keep-rare-labels",
+            help="Also labels found in fewer records, which they reveal.",
         ),
     ] = False,
     *,
@@ -45,8 +51,8 @@ def init(
 ) -> None:
     """Make a corpus, a label schema and a first space from a file of utterances.
 
-    Output consists of counts and names of fields, without any text. On a terminal it prompts for
-    the epsilon if none is given.
+    Output consists of counts and names of fields, without any text. On a terminal it
+    prompts for the epsilon if none is given.
     """
     from sweep.imports.inspection import FEW, about_labels
     from sweep.imports.start import SPACE, start
@@ -56,14 +62,17 @@ def init(
     from trainables.formats import argument
 
     if keep_rare_labels and schema is not None:
-        raise InvalidInput("expected --keep-rare-labels without --schema, which has the labels")
+        raise InvalidInput(
+            "expected --keep-rare-labels without --schema, which has the labels"
+        )
     if epsilon is None:
         epsilon = 8.0
         if sys.stdin.isatty() and not as_json:
             epsilon = float(typer.prompt("epsilon", default=epsilon))
     if not LEAST_TARGET_EPSILON <= epsilon < float("inf"):
         raise InvalidInput(
-            f"expected --epsilon at least {LEAST_TARGET_EPSILON:g} and finite, got {epsilon}"
+            f"expected --epsilon at least {LEAST_TARGET_EPSILON:g} and finite, got"
+            f" {epsilon}"
         )
     labels = None if schema is None else read_schema(schema)
     begun = start(

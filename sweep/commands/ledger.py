@@ -12,14 +12,21 @@ from sweep.commands._output import print_json, say, say_table
 def ledger(
     dataset: Annotated[
         str | None,
-        typer.Argument(metavar="[DATASET]", help="Key of a data set, a prefix of it, or a name."),
+        typer.Argument(
+            metavar="[DATASET]", help="Key of a data set, a prefix of it, or a name."
+        ),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(help="Delta of the composition; default: the smallest one charged."),
+        typer.Option(
+            help="Delta of the composition; default: the smallest one charged."
+        ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check the ledger against the epochs of all sweeps.")
+        bool,
+        typer.Option(
+            "--check", help="Check the ledger against the epochs of all sweeps."
+        ),
     ] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="With --check: add missing charges.")
@@ -28,8 +35,9 @@ def ledger(
 ) -> None:
     """Show the privacy spend per data set, composed over all releases.
 
-    --check reports damage to the ledger, and epochs of the sweeps in $SWEEP_HOME without an entry.
-    The exit code is 1 for either. --repair only adds entries, which charge those epochs.
+    --check reports damage to the ledger, and epochs of the sweeps in $SWEEP_HOME
+    without an entry. The exit code is 1 for either. --repair only adds entries, which
+    charge those epochs.
     """
     from sweep.planning.earlier_bounds import affected
     from sweep.settings import from_environment
@@ -49,7 +57,9 @@ def ledger(
     book = Ledger(settings.home / FILE)
     require_whole_ledger(settings.home, book)
     unknown = book.without_hashes()
-    names = {book.key.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
+    names = {
+        book.key.name_of(entry.dataset): entry.dataset_name for entry in book.entries()
+    }
     wanted = [
         key
         for key, name in names.items()
@@ -60,7 +70,9 @@ def ledger(
     spends = [book.spend(key, delta=delta) for key in wanted]
     if as_json:
         earlier = [asdict(each) for each in affected(settings)]
-        print_json("ledger", {"datasets": [asdict(s) for s in spends], "affected": earlier})
+        print_json(
+            "ledger", {"datasets": [asdict(s) for s in spends], "affected": earlier}
+        )
         return
     if not spends:
         say("Nothing has been charged yet.")
@@ -70,14 +82,25 @@ def ledger(
         epsilon = format_epsilon(spend.total.epsilon)
         if spend.num_unaccounted:
             epsilon += f" ({format_epsilon(spend.accounted.epsilon)} for the rest)"
-        notes = [f"shares {num} records with {other[:12]}" for other, num in spend.shared.items()]
+        notes = [
+            f"shares {num} records with {other[:12]}"
+            for other, num in spend.shared.items()
+        ]
         if len(spend.by_unit) > 1:
-            shares = [f"{unit}s {format_epsilon(s.epsilon)}" for unit, s in spend.by_unit.items()]
+            shares = [
+                f"{unit}s {format_epsilon(s.epsilon)}"
+                for unit, s in spend.by_unit.items()
+            ]
             notes.append(f"each unit of privacy alone: {', '.join(shares)}")
         if unknown:
-            of = "" if spend.dataset in unknown else f" of {', '.join(n[:12] for n in unknown)}"
+            of = (
+                ""
+                if spend.dataset in unknown
+                else f" of {', '.join(n[:12] for n in unknown)}"
+            )
             notes.append(
-                f"records unknown{of}: charges to data sets that share records with them are not"
+                f"records unknown{of}: charges to data sets that share records with"
+                f" them are not"
                 " included"
             )
         row = (
@@ -90,11 +113,20 @@ def ledger(
             "; ".join(notes),
         )
         rows.append(row)
-    head = ("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
+    head = (
+        "data set",
+        "trials",
+        "epsilon",
+        "delta",
+        "relation",
+        "without guarantee",
+        "note",
+    )
     say_table(head, rows)
     for each in affected(settings):
         say(
-            f"{each.sweep}: the epsilon of {', '.join(each.trials)} may be larger than said: an"
+            f"{each.sweep}: the epsilon of {', '.join(each.trials)} may be larger than"
+            f" said: an"
             f" earlier version let one record move the others, and {each.reason}"
         )
 
@@ -109,7 +141,10 @@ def _check(*, repair: bool, as_json: bool) -> None:
     if as_json:
         print_json(
             "ledger --check",
-            {"missing": [asdict(each) for each in found], "left": [asdict(each) for each in left]},
+            {
+                "missing": [asdict(each) for each in found],
+                "left": [asdict(each) for each in left],
+            },
         )
     else:
         for each in found:

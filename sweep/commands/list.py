@@ -40,7 +40,9 @@ def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the comm
         if row["created"] is not None:
             made = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
         state = "running" if row["running"] else "at rest"
-        trials = ", ".join(f"{count} {status}" for status, count in row["trials"].items())
+        trials = ", ".join(
+            f"{count} {status}" for status, count in row["trials"].items()
+        )
         if "problem" in row:
             state, trials = "damaged", row["problem"]
         cells.append((row["name"], made, state, trials))

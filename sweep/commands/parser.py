@@ -14,15 +14,22 @@ parser = typer.Typer(help="Train a parser and apply it.", no_args_is_help=True)
 
 @parser.command()
 def train(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A corpus of kind pairs.")],
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the parser.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A corpus of kind pairs.")
+    ],
+    to: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="New folder for the parser.")
+    ],
     fields: DataFields = [],  # noqa: B006  typer copies it
     part: Annotated[Part, typer.Option(help="Part for training.")] = "train",
-    test: Annotated[Part | None, typer.Option(help="Part for the scores after training.")] = None,
+    test: Annotated[
+        Part | None, typer.Option(help="Part for the scores after training.")
+    ] = None,
     without: Annotated[
         str | None,
         typer.Option(
-            metavar="FUNCTION", help="Leave out pairs that use this function (NAME* for a prefix)."
+            metavar="FUNCTION",
+            help="Leave out pairs that use this function (NAME* for a prefix).",
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 16,
@@ -49,7 +56,9 @@ def train(
         without=without,
         settings=ParserSettings(epochs=epochs, literals=literals),
         seed=seed,
-        report=lambda epoch, loss: say(f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}", stderr=True),
+        report=lambda epoch, loss: say(
+            f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}", stderr=True
+        ),
     )
     if as_json:
         print_json("parser train", facts)
@@ -63,11 +72,14 @@ def train(
 def apply(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved parser.")],
     utterances: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON lines with the field utterance.")
+        Path,
+        typer.Argument(metavar="FILE", help="JSON lines with the field utterance."),
     ],
     to: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="New file of JSON lines with utterance and lispress."),
+        typer.Option(
+            metavar="FILE", help="New file of JSON lines with utterance and lispress."
+        ),
     ],
     as_json: JsonFlag = False,
 ) -> None:

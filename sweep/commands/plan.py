@@ -1,4 +1,6 @@
-"""`sweep plan`: the trials of a space with their costs, and the refused ones with reasons."""
+"""`sweep plan`: the trials of a space with their costs, and the refused ones with
+reasons.
+"""
 
 from sweep.commands._options import JsonFlag, Set, Space, overrides
 from sweep.commands._output import console, print_json, say
@@ -35,7 +37,9 @@ def plan(
             "notes": list(prepared.notes),
             "together": total,
             **({} if price is None else {"selection": price.to_dict()}),
-            "resources": share_of(resources, None, prepared.plan).model_dump(exclude={"executor"}),
+            "resources": share_of(resources, None, prepared.plan).model_dump(
+                exclude={"executor"}
+            ),
         }
         print_json("plan", facts)
     else:

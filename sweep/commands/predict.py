@@ -18,18 +18,20 @@ def predict(
         Path, typer.Argument(metavar="FOLDER", help="Folder made by `sweep export`.")
     ],
     tokenize: Annotated[
-        Tokenization | None, typer.Option(help="Tokenization; default: that of the training texts.")
+        Tokenization | None,
+        typer.Option(help="Tokenization; default: that of the training texts."),
     ] = None,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Lines are JSON objects with tokens or text.")
+        bool,
+        typer.Option("--jsonl", help="Lines are JSON objects with tokens or text."),
     ] = False,
     factory: Factory = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read one utterance per line from standard input and print its intent and slots.
 
-    With --json each line of output has the format of `sweep score --hypothesis`. For an invalid
-    line the problem is printed instead, and the exit code is 2.
+    With --json each line of output has the format of `sweep score --hypothesis`. For an
+    invalid line the problem is printed instead, and the exit code is 2.
     """
     from sweep.results.predict import answers, load_model
     from trainables.errors import InvalidInput
@@ -43,13 +45,17 @@ def predict(
         if isinstance(found, str):
             num_bad += 1
             first_bad = first_bad or number
-            text, answer = f"error: line {number}: {found}", {"error": found, "line": number}
+            text, answer = (
+                f"error: line {number}: {found}",
+                {"error": found, "line": number},
+            )
         else:
             slots = " ".join(f"{name}={text!r}" for name, _, _, text in found.slots)
             text, answer = f"{found.intent}\t{slots}", found.to_dict()
         typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else text)
     if num_bad:
         raise InvalidInput(
-            f"expected an utterance in each line, got {num_bad} of {number} lines without one"
+            f"expected an utterance in each line, got {num_bad} of {number} lines"
+            f" without one"
             f" (the first is line {first_bad})"
         )

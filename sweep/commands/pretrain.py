@@ -19,22 +19,31 @@ def pretrain(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="YAML file with encoder, corpora and epochs (see docs)."
+            metavar="[FILE]",
+            help="YAML file with encoder, corpora and epochs (see docs).",
         ),
     ] = None,
     public: Annotated[
         list[str],
-        typer.Option(metavar="NAME", help="Without a file: train MiniLM on this public corpus."),
+        typer.Option(
+            metavar="NAME", help="Without a file: train MiniLM on this public corpus."
+        ),
     ] = [],  # noqa: B006  typer copies it
     to: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."),
+        typer.Option(
+            metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."
+        ),
     ] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
-    bits: Annotated[int, typer.Option(metavar="8|16|32", help="Bits per stored weight.")] = 32,
+    bits: Annotated[
+        int, typer.Option(metavar="8|16|32", help="Bits per stored weight.")
+    ] = 32,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pretrain an encoder on public corpora. The same command resumes an interrupted run."""
+    """Pretrain an encoder on public corpora. The same command resumes an interrupted
+    run.
+    """
     from sweep.planning.pretraining import read_pretraining, run_pretraining
     from sweep.settings import from_environment
     from trainables.formats import duration
@@ -47,7 +56,8 @@ def pretrain(
     def report(progress: Progress) -> None:
         if not as_json and (next(reports) % 5 == 0 or progress.step == progress.steps):
             say(
-                f"step {progress.step:,} of {progress.steps:,}, loss {progress.loss:.3f},"
+                f"step {progress.step:,} of {progress.steps:,}, loss"
+                f" {progress.loss:.3f},"
                 f" {duration(progress.seconds_left)} left",
                 stderr=True,
             )
@@ -58,7 +68,8 @@ def pretrain(
         return
     for each in card["corpora"]:
         say(
-            f"{each['name']}: {each['records']:,} records, {each['texts_left_out']} left out;"
+            f"{each['name']}: {each['records']:,} records, {each['texts_left_out']}"
+            f" left out;"
             f" held out: intents {each['held_out_intent_accuracy']:.3f},"
             f" tags {each['held_out_tag_accuracy']:.3f}"
         )

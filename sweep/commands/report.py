@@ -14,14 +14,18 @@ from trainables.system import collector
 def report(
     name: Name,
     epsilon: Annotated[
-        float, typer.Option(min=0, help="Largest epsilon of the trial that is shown first.")
+        float,
+        typer.Option(min=0, help="Largest epsilon of the trial that is shown first."),
     ] = 8.0,
     data: Annotated[
         str | None,
-        typer.Option(metavar="CORPUS", help="Corpus of the trials, where there are several."),
+        typer.Option(
+            metavar="CORPUS", help="Corpus of the trials, where there are several."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder to write; default: NAME-report here.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to write; default: NAME-report here."),
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="Leave out curator-only figures.")
@@ -30,8 +34,8 @@ def report(
 ) -> None:
     """Write a report of a sweep: an HTML page, charts as PNG, and its data as CSV.
 
-    The page needs no network. It recommends a trial at an epsilon and shows the Pareto front of
-    error, epsilon and leakage, what mattered, attacks and the privacy card.
+    The page needs no network. It recommends a trial at an epsilon and shows the Pareto
+    front of error, epsilon and leakage, what mattered, attacks and the privacy card.
     """
     from sweep.results.report_files import write
     from sweep.settings import from_environment

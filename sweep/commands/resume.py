@@ -11,7 +11,9 @@ def resume(
     address: Address = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Continue a sweep. Finished trials are kept, others resume from their last checkpoint."""
+    """Continue a sweep. Finished trials are kept, others resume from their last
+    checkpoint.
+    """
     from sweep import progress_display
     from sweep.settings import from_environment
     from sweep.store.sweeps import open_sweep
@@ -19,5 +21,7 @@ def resume(
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     folder = open_sweep(settings.home, name)
     screen = console(stderr=True)
-    done = progress_display.resume(folder, settings, screen, quiet=as_json, address=address)
+    done = progress_display.resume(
+        folder, settings, screen, quiet=as_json, address=address
+    )
     finish(done, as_json=as_json, export=False)

@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import Address, JsonFlag, Set, Space, Tracking, TrackingUri, overrides
+from sweep.commands._options import (
+    Address,
+    JsonFlag,
+    Set,
+    Space,
+    Tracking,
+    TrackingUri,
+    overrides,
+)
 from sweep.commands._output import console, finish
 from trainables.errors import InvalidInput
 
@@ -22,7 +30,9 @@ def run(
     epsilon_max: Annotated[
         float | None,
         typer.Option(
-            min=0, metavar="EPSILON", help="With --export: largest epsilon of the exported trial."
+            min=0,
+            metavar="EPSILON",
+            help="With --export: largest epsilon of the exported trial.",
         ),
     ] = None,
     budget_total: Annotated[
@@ -30,7 +40,8 @@ def run(
         typer.Option(
             metavar="EPSILON",
             min=0.0,
-            help="Reject the sweep if all sweeps on its data together would exceed this epsilon.",
+            help="Reject the sweep if all sweeps on its data together would exceed this"
+            " epsilon.",
         ),
     ] = None,
     tracking: Tracking = None,
@@ -48,7 +59,9 @@ def run(
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     screen = console(stderr=True)
     with progress_display.preparing(screen, quiet=as_json):
-        search_space = read(space, settings=settings, overrides=overrides(assignments), name=name)
+        search_space = read(
+            space, settings=settings, overrides=overrides(assignments), name=name
+        )
     done = progress_display.start(
         search_space,
         settings,

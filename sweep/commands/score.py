@@ -16,23 +16,32 @@ def score(
     hypothesis: Annotated[Path | None, lines_of("the predictions")] = None,
     # The choices are those of `metrics`, spelled here so that `--help` loads no torch.
     align: Annotated[
-        Literal["name", "edit"], typer.Option(help="Align slots by name or by edit distance.")
+        Literal["name", "edit"],
+        typer.Option(help="Align slots by name or by edit distance."),
     ] = "name",
     match: Annotated[
         Literal["span", "value"],
         typer.Option(help="Compare slots by their tokens or by their text."),
     ] = "span",
     bootstrap_samples: Annotated[
-        int, typer.Option(min=0, help="Bootstrap resamples of the intervals; 0 for no intervals.")
+        int,
+        typer.Option(
+            min=0, help="Bootstrap resamples of the intervals; 0 for no intervals."
+        ),
     ] = 1_000,
     human: Annotated[Path | None, lines_of("human text")] = None,
     synthetic: Annotated[Path | None, lines_of("generated text")] = None,
     parser: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Saved parser that parses the generated text."),
+        typer.Option(
+            metavar="FOLDER", help="Saved parser that parses the generated text."
+        ),
     ] = None,
     mauve_texts: Annotated[
-        int, typer.Option(min=0, help="Largest number of texts per side in MAUVE; 0 skips it.")
+        int,
+        typer.Option(
+            min=0, help="Largest number of texts per side in MAUVE; 0 skips it."
+        ),
     ] = 2_000,
     gold: Annotated[Path | None, lines_of("programs that are right")] = None,
     predicted: Annotated[Path | None, lines_of("predicted programs")] = None,
@@ -43,19 +52,24 @@ def score(
     function: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Also score with and without this function (NAME* for a prefix)."
+            metavar="NAME",
+            help="Also score with and without this function (NAME* for a prefix).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and of halves.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of resamples and of halves.")
+    ] = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Score predictions, parses or generated text from files with one JSON object per line.
+    """Score predictions, parses or generated text from files with one JSON object per
+    line.
 
-    Objects of --reference and --hypothesis have text (split at white space) or tokens, intent, and
-    slots or BIO tags. A slot is a list of name, start and end in tokens (end exclusive), or an
-    object with slot, start and end. `sweep predict --json` and the json_lines data set use the same
-    format. Standard input is /dev/stdin. Objects of --human and --synthetic have utterance and, if
-    known, lispress. Objects of --gold and --predicted have lispress and are aligned by line.
+    Objects of --reference and --hypothesis have text (split at white space) or tokens,
+    intent, and slots or BIO tags. A slot is a list of name, start and end in tokens
+    (end exclusive), or an object with slot, start and end. `sweep predict --json` and
+    the json_lines data set use the same format. Standard input is /dev/stdin. Objects
+    of --human and --synthetic have utterance and, if known, lispress. Objects of --gold
+    and --predicted have lispress and are aligned by line.
     """
     pairs = {
         ("reference", "hypothesis"): (reference, hypothesis),
@@ -98,13 +112,17 @@ def the_pair(
 
     Raises: InvalidInput unless exactly one complete pair is given.
     """
-    some = [pair for pair, files in given.items() if any(file is not None for file in files)]
+    some = [
+        pair for pair, files in given.items() if any(file is not None for file in files)
+    ]
     if len(some) == 1:
         first, second = given[some[0]]
         if first is not None and second is not None:
             return some[0][0], first, second
     pairs = [f"--{one} FILE and --{other} FILE" for one, other in (some[:1] or given)]
-    raise InvalidInput(f"expected {', or '.join(pairs)}{' alone' if len(some) > 1 else ''}")
+    raise InvalidInput(
+        f"expected {', or '.join(pairs)}{' alone' if len(some) > 1 else ''}"
+    )
 
 
 def _print_generated(found: Mapping[str, Any]) -> None:
@@ -139,8 +157,14 @@ def _print_frames(found: Mapping[str, Any]) -> None:
     for name, value in found.items():
         if not name.endswith(("_low", "_high")):
             low, high = found.get(f"{name}_low"), found.get(f"{name}_high")
-            rows.append((name, number(value), "" if low is None else f"{low:.4f} to {high:.4f}"))
+            rows.append(
+                (name, number(value), "" if low is None else f"{low:.4f} to {high:.4f}")
+            )
     say_table(("metric", "value", "95 %"), rows)
 
 
-_PRINTERS = {"human": _print_generated, "gold": _print_parses, "reference": _print_frames}
+_PRINTERS = {
+    "human": _print_generated,
+    "gold": _print_parses,
+    "reference": _print_frames,
+}

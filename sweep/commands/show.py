@@ -16,11 +16,14 @@ _MOST_ROWS = 200  # a table of ten thousand takes long and helps nobody
 def show(
     name: Name,
     every: Annotated[
-        bool, typer.Option("--all", help=f"Every trial, also of more than {_MOST_ROWS}.")
+        bool,
+        typer.Option("--all", help=f"Every trial, also of more than {_MOST_ROWS}."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the trials relative to the baseline, and the Pareto front of SER and epsilon."""
+    """Show the trials relative to the baseline, and the Pareto front of SER and
+    epsilon.
+    """
     from sweep.results import select
     from sweep.results.exported import damages
     from sweep.results.importance import advice
@@ -46,7 +49,10 @@ def show(
         with suppress(InvalidInput):  # no trial, or no figure that all have
             best = [record.plan.id for record in select.choose(records)]
         whole = summary(folder, records)
-        print_json("show", {**whole, "best": best, "gap": sentences(records), "damages": damaged})
+        print_json(
+            "show",
+            {**whole, "best": best, "gap": sentences(records), "damages": damaged},
+        )
         return
     for sentence in sentences(records):
         say(sentence, style="bold" if sentence.startswith("at ") else None)
@@ -55,7 +61,8 @@ def show(
     out.print(results_table(folder.name, records, max_rows=most))
     if most is not None and len(records) > most:
         say(
-            f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
+            f"{most} of {len(records)} trials: baselines, the front and the best; --all"
+            f" shows"
             " every one"
         )
     say(*damaged.values(), style="bold red")

@@ -10,7 +10,9 @@ from sweep.commands._output import say
 
 def stop(
     name: Name,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end.")] = 60.0,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for the end.")
+    ] = 60.0,
 ) -> None:
     """Stop a running sweep. `sweep resume` continues from its last checkpoints."""
     import time
@@ -28,5 +30,7 @@ def stop(
     while folder.is_running and time.monotonic() < deadline:
         time.sleep(0.2)
     if wait > 0 and folder.is_running:
-        raise TrialFailed(f"sweep {name} was still running {wait:g} s after the request to stop")
+        raise TrialFailed(
+            f"sweep {name} was still running {wait:g} s after the request to stop"
+        )
     say(f"{name} was requested to stop: {store.how_to_go_on(home, name)}.")

@@ -12,20 +12,25 @@ from sweep.commands._output import print_json, say
 
 
 def ui(
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port of MLflow's server.")] = 5_000,
+    port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="Port of MLflow's server.")
+    ] = 5_000,
     write_dashboards: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Only write Grafana's dashboard, a JSON file."),
+        typer.Option(
+            metavar="DIR", help="Only write Grafana's dashboard, a JSON file."
+        ),
     ] = None,
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start MLflow's server and Optuna's dashboard, if installed, on loopback, until Ctrl-C.
+    """Start MLflow's server and Optuna's dashboard, if installed, on loopback, until
+    Ctrl-C.
 
-    Every user of this machine can reach them, so they ask for a random token, which is in the
-    printed links. While a sweep runs, the address of Ray's dashboard is printed. Your server for
-    the same home that already runs at the port is kept. Optuna's dashboard shows the trials that
-    had finished when their sweep was read.
+    Every user of this machine can reach them, so they ask for a random token, which is
+    in the printed links. While a sweep runs, the address of Ray's dashboard is printed.
+    Your server for the same home that already runs at the port is kept. Optuna's
+    dashboard shows the trials that had finished when their sweep was read.
     """
     if write_dashboards is not None:
         from dashboards import grafana
@@ -40,7 +45,10 @@ def ui(
     from sweep.search import exploration
     from sweep.settings import from_environment
 
-    settings, token = from_environment(tracking_uri=tracking_uri), secrets.token_urlsafe(16)
+    settings, token = (
+        from_environment(tracking_uri=tracking_uri),
+        secrets.token_urlsafe(16),
+    )
     interrupts.now.explain = lambda: "what was started here has ended"
     with (
         serve.mlflow_server(settings, port=port, token=token) as mlflow,
@@ -49,7 +57,11 @@ def ui(
         optuna = None if explored is None else serve.Server(explored, token).link()
         ray = serve.ray_dashboards()
         experiment = serve.mlflow_experiment(mlflow)
-        page = f"#/experiments/{experiment.get('experiment_id')}/runs" if experiment else ""
+        page = (
+            f"#/experiments/{experiment.get('experiment_id')}/runs"
+            if experiment
+            else ""
+        )
         link = mlflow.link(f"/{page}")
         if as_json:
             found = {"mlflow": link, "optuna": optuna, "ray": ray[0] if ray else None}

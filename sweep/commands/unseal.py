@@ -11,12 +11,15 @@ from sweep.commands._output import console, print_json, say
 def unseal(
     name: Name,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Show the trials; the charge cannot be undone.")
+        bool,
+        typer.Option("--yes", help="Show the trials; the charge cannot be undone."),
     ] = False,
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show all trials of a private selection, whose epsilon may rise to that of all together."""
+    """Show all trials of a private selection, whose epsilon may rise to that of all
+    together.
+    """
     from dataclasses import asdict
 
     from sweep.results.export import spend_of
@@ -32,21 +35,26 @@ def unseal(
     selection.require_sealed(folder)
     if not yes:
         raise InvalidInput(
-            f"expected --yes: all trials of {name} are shown, and the composition of all trials"
-            " replaces epsilon_selected where it is larger, also in the ledger; this cannot be"
+            f"expected --yes: all trials of {name} are shown, and the composition of"
+            f" all trials"
+            " replaces epsilon_selected where it is larger, also in the ledger; this"
+            " cannot be"
             " undone"
         )
     problem = selection.unseal(folder, settings)
     total, _ = spend_of(folder)
     if as_json:
         spent = None if total is None else asdict(total)
-        print_json("unseal", {"name": name, "total": spent, "tracking_problem": problem})
+        print_json(
+            "unseal", {"name": name, "total": spent, "tracking_problem": problem}
+        )
         return
     records = folder.records()
     console().print(results_table(name, records))
     if total is not None:
         say(
             f"{name} is unsealed: {len(records)} trials together cost epsilon"
-            f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, in the ledger"
+            f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, in"
+            f" the ledger"
             " too."
         )

@@ -1,7 +1,9 @@
-"""Writes a source of utterances as a corpus in this project's format, and counts its records.
+"""Writes a source of utterances as a corpus in this project's format, and counts its
+records.
 
-Where a file has no parts, a record's part depends on its text or its group alone. A record that is
-added later moves no other one, equal texts are never in two parts, and a group is never split.
+Where a file has no parts, a record's part depends on its text or its group alone. A
+record that is added later moves no other one, equal texts are never in two parts, and a
+group is never split.
 """
 
 import hashlib
@@ -22,16 +24,21 @@ _SHARE = 10  # percent of the records for a part that the file lacks
 
 
 def write_corpus(source: Source, path: Path, *, skip_invalid: bool) -> Inspection:
-    """Write all records of a source as JSON lines; a missing part is split off the training part.
+    """Write all records of a source as JSON lines; a missing part is split off the
+    training part.
 
     Raises: as `write_lines`.
     """
-    validation, test = (0 if part in source.survey.parts else _SHARE for part in PARTS[1:])
+    validation, test = (
+        0 if part in source.survey.parts else _SHARE for part in PARTS[1:]
+    )
 
     def with_part(utterance: Utterance) -> Utterance:
         if utterance.part != "train":
             return utterance
-        return replace(utterance, part=part_of(utterance, validation=validation, test=test))
+        return replace(
+            utterance, part=part_of(utterance, validation=validation, test=test)
+        )
 
     return write_lines(source, path, with_part, skip_invalid=skip_invalid)
 
@@ -43,11 +50,11 @@ def write_lines(
     *,
     skip_invalid: bool,
 ) -> Inspection:
-    """Write the records of a source as JSON lines, each as `change` makes it (None: it is left
-    out), without tags where the source has no slots; their counts.
+    """Write the records of a source as JSON lines, each as `change` makes it (None: it
+    is left out), without tags where the source has no slots; their counts.
 
-    Raises: InvalidInput for records that cannot be read, unless they are to be skipped; no file is
-        then left.
+    Raises: InvalidInput for records that cannot be read, unless they are to be skipped;
+        no file is then left.
     """
     fresh = path.with_name(f".{path.name}.partial")
 
@@ -63,7 +70,10 @@ def write_lines(
         with fresh.open("x", encoding="utf-8", newline="\n") as file:
             counted = inspect(written(file))
         if counted.num_problems and not skip_invalid:
-            first, more = next(iter(counted.problems.values()))[0], counted.num_problems - 1
+            first, more = (
+                next(iter(counted.problems.values()))[0],
+                counted.num_problems - 1,
+            )
             rest = f" (and {more} more; `sweep data check` lists them)" if more else ""
             raise InvalidInput(f"{first}{rest} (--skip-invalid leaves them out)")
         fresh.replace(path)
@@ -79,12 +89,15 @@ def cut_of(source: Source) -> str:
     if not missing:
         return "as in the data"
     of = "all records" if set(parts) == {"train"} else "the training records"
-    cut = " and ".join(f"{_SHARE} % of {of} for {part}" for part in missing if part != "train")
+    cut = " and ".join(
+        f"{_SHARE} % of {of} for {part}" for part in missing if part != "train"
+    )
     return f"{cut}, by a hash of each text or group"
 
 
 def part_of(utterance: Utterance, *, validation: int, test: int) -> Part:
-    """The part of a record: `validation` and `test` are percent of all, the rest trains.
+    """The part of a record: `validation` and `test` are percent of all, the rest
+    trains.
 
     >>> part_of(Utterance(("hi",), ("O",), "greet"), validation=0, test=100)
     'test'

@@ -1,5 +1,6 @@
-"""Inspection of a file of utterances: problems by line, counts of labels, parts and groups, and
-what they say in sentences. Names of labels and numbers, never a text."""
+"""Inspection of a file of utterances: problems by line, counts of labels, parts and
+groups, and what they say in sentences. Names of labels and numbers, never a text.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +33,10 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass
 class Inspection:
-    """Counts of a file. `labels` are those of distinct records by part, intent and names of slots,
-    `num_duplicates` how many more have an equal text. `near` counts validation and test records
-    that differ from some training record only in case, punctuation, numbers or the order of words;
-    `repeated` those equal to one.
+    """Counts of a file. `labels` are those of distinct records by part, intent and
+    names of slots, `num_duplicates` how many more have an equal text. `near` counts
+    validation and test records that differ from some training record only in case,
+    punctuation, numbers or the order of words; `repeated` those equal to one.
     """
 
     labels: Counter[tuple[Part, str, frozenset[str]]] = field(default_factory=Counter)
@@ -51,7 +52,9 @@ class Inspection:
     near: int = 0
 
     def add_problem(self, sentence: str) -> None:
-        """Count a problem; the first ones of a kind, which differ by numbers alone, are kept."""
+        """Count a problem; the first ones of a kind, which differ by numbers alone, are
+        kept.
+        """
         self.num_problems += 1
         kind = _DIGITS.sub("#", sentence)
         if kind not in self.problems and len(self.problems) == _MOST_KINDS:
@@ -70,7 +73,9 @@ class Inspection:
 
     @property
     def by_label(self) -> dict[str, dict[str, Counter[Part]]]:
-        """Records of each intent and of each slot by part, the commonest label first."""
+        """Records of each intent and of each slot by part, the commonest label
+        first.
+        """
         found: dict[str, dict[str, Counter[Part]]] = {"intents": {}, "slots": {}}
         for (part, intent, names), count in self.labels.items():
             for kind, some in (("intents", {intent} - {NO_INTENT}), ("slots", names)):
@@ -89,10 +94,14 @@ class Inspection:
     @property
     def num_rare(self) -> int:
         """Labels with fewer than `FEW` records."""
-        return sum(some.total() < FEW for of in self.by_label.values() for some in of.values())
+        return sum(
+            some.total() < FEW for of in self.by_label.values() for some in of.values()
+        )
 
     def outside(self, schema: LabelSchema) -> Counter[Part]:
-        """Records of each part with a label that a schema lacks, which no model is trained on."""
+        """Records of each part with a label that a schema lacks, which no model is
+        trained on.
+        """
         found: Counter[Part] = Counter()
         for (part, intent, names), count in self.labels.items():
             if intent not in schema.intents or not names <= {*schema.slots}:
@@ -100,7 +109,9 @@ class Inspection:
         return found
 
     def schema(self, *, source: str, least: int) -> LabelSchema:
-        """The labels of at least so many records, sorted, which the owner declares public."""
+        """The labels of at least so many records, sorted, which the owner declares
+        public.
+        """
         intents, slots = (
             tuple(sorted(name for name, some in of.items() if some.total() >= least))
             for of in self.by_label.values()
@@ -116,10 +127,11 @@ def slot_names(utterance: Utterance) -> frozenset[str]:
 
 
 def inspect(
-    utterances: Iterable[tuple[str, Utterance | InvalidData]], schema: LabelSchema | None = None
+    utterances: Iterable[tuple[str, Utterance | InvalidData]],
+    schema: LabelSchema | None = None,
 ) -> Inspection:
-    """One pass over utterances or their problems, each with its file and line. With a schema, a
-    label outside of it is a problem.
+    """One pass over utterances or their problems, each with its file and line. With a
+    schema, a label outside of it is a problem.
     """
     found = Inspection()
     seen: dict[int, Part] = {}
@@ -138,7 +150,9 @@ def inspect(
         key = text_hash(utterance.tokens)
         if key in seen:
             found.num_duplicates += 1
-            found.repeated += "train" in (seen[key], utterance.part) and seen[key] != utterance.part
+            found.repeated += (
+                "train" in (seen[key], utterance.part) and seen[key] != utterance.part
+            )
             continue
         seen[key] = utterance.part
         found.labels[utterance.part, utterance.intent, slot_names(utterance)] += 1
@@ -161,10 +175,14 @@ def _require_labels(
 
 
 def _shape(utterance: Utterance) -> int:
-    """Equal for texts that differ only in case, punctuation, numbers or the order of words."""
+    """Equal for texts that differ only in case, punctuation, numbers or the order of
+    words.
+    """
     text = _DIGITS.sub("0", _SIGNS.sub(" ", " ".join(utterance.tokens).lower()))
     words = " ".join(sorted(text.split()))
-    return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(words.encode(), digest_size=8).digest(), "little"
+    )
 
 
 def read_as(source: Source) -> dict[str, Any]:
@@ -190,23 +208,31 @@ def read_as(source: Source) -> dict[str, Any]:
 
 
 def reading(source: Source) -> list[str]:
-    """The same in sentences. The counts of adjusted slots are those of the last pass."""
+    """The same in sentences. The counts of adjusted slots are those of the last
+    pass.
+    """
     facts = read_as(source)
-    named = ", ".join(f"{role} from {' and '.join(of)}" for role, of in facts["read"].items())
+    named = ", ".join(
+        f"{role} from {' and '.join(of)}" for role, of in facts["read"].items()
+    )
     unit = f"; spans count {facts['span_unit']}" if facts["span_unit"] else ""
     form = (facts[key] for key in ("form", "encoding") if facts[key])
     sentences = [
         f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}.",
-        f"{formats.count(facts['num_read'], 'record')}, {facts['num_with_intent']} with an intent,"
+        f"{formats.count(facts['num_read'], 'record')}, {facts['num_with_intent']} with"
+        f" an intent,"
         f" {facts['num_with_slot']} with a slot.",
     ]
     if facts["num_extended"]:
         sentences.append(
             f"Slots that begin or end inside a token were extended to the whole token"
-            f" ({facts['num_extended']}; --tokenize punctuation separates punctuation from words)."
+            f" ({facts['num_extended']}; --tokenize punctuation separates punctuation"
+            f" from words)."
         )
     if facts["num_trimmed"]:
-        sentences.append(f"Slots that lost white space at an end ({facts['num_trimmed']}).")
+        sentences.append(
+            f"Slots that lost white space at an end ({facts['num_trimmed']})."
+        )
     if facts["notes"]:
         said = ", ".join(f"{count} {what}" for what, count in facts["notes"].items())
         sentences.append(f"Not read: {said}.")
@@ -223,16 +249,19 @@ def unread(source: Source) -> str:
 def about_labels(source: Source) -> list[str]:
     """Warnings where labels may have been overlooked."""
     sentences = [
-        f"The field {name} looks like labels and is not read (--{option} {name} reads it)."
+        f"The field {name} looks like labels and is not read (--{option} {name} reads"
+        f" it)."
         for name, option in source.survey.overlooked.items()
     ]
     if not source.has_intents and not source.survey.with_slots:
         sentences.append(
-            "No record has an intent or a slot (--intent, --tags and --slots name fields)."
+            "No record has an intent or a slot (--intent, --tags and --slots name"
+            " fields)."
         )
     if "cp1252" in source.encodings:
         sentences.append(
-            "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding names another."
+            "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding"
+            " names another."
         )
     return sentences
 
@@ -259,7 +288,8 @@ def warnings(found: Inspection) -> list[str]:
     parts, sentences = found.parts, []
     if parts["train"] < _FEW_IN_ALL:
         sentences.append(
-            f"Of few training records ({parts['train']}) expect DP heads to be the only useful"
+            f"Of few training records ({parts['train']}) expect DP heads to be the only"
+            f" useful"
             " private model, and wide intervals."
         )
     sentences += [
@@ -272,30 +302,35 @@ def warnings(found: Inspection) -> list[str]:
         absent = sum(not counts["train"] for counts in of.values())
         if rare:
             sentences.append(
-                f"{rare} of {len(of)} {kind} have fewer than {FEW} records: no private model learns"
+                f"{rare} of {len(of)} {kind} have fewer than {FEW} records: no private"
+                f" model learns"
                 " them, and their names reveal something about the records."
             )
         if absent:
             sentences.append(f"{absent} of {len(of)} {kind} have no training record.")
     if found.repeated:
         sentences.append(
-            f"{found.repeated} texts are in the training part and in another one; the first is"
+            f"{found.repeated} texts are in the training part and in another one; the"
+            f" first is"
             " kept."
         )
     if found.near:
         sentences.append(
-            f"{found.near} validation and test records differ from a training record in case,"
+            f"{found.near} validation and test records differ from a training record in"
+            f" case,"
             " signs, numbers or word order only: scores look better than they are."
         )
     sizes = sorted(found.groups.values())
     if sizes and sizes[-1] > max(1, _LARGE_GROUP * parts.total()):
         sentences.append(
             f"The largest of {len(sizes)} groups has {sizes[-1]} records, the median"
-            f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one adds."
+            f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one"
+            f" adds."
         )
     if found.groups_in_parts:
         sentences.append(
-            f"{found.groups_in_parts} groups have records in several parts: a guarantee for groups"
+            f"{found.groups_in_parts} groups have records in several parts: a guarantee"
+            f" for groups"
             " holds only for the training part, and scores look better than they are."
         )
     return sentences
@@ -310,6 +345,7 @@ def _why(parts: Counter[Part]) -> str:
     if _is_cut(parts):
         return "as in the file, with data.split official"
     return (
-        "the file lacks a part: `sweep init` cuts it from the training part, data.split paper"
+        "the file lacks a part: `sweep init` cuts it from the training part, data.split"
+        " paper"
         " cuts all records 45:5:50"
     )

@@ -23,8 +23,11 @@ from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.formats import argument
 
-_SMALL = 100  # below, an error of 20 % has a 95 % interval of 8 points to either side, or more
-LEAST_BATCH = 2  # a record for each worker of the template's eDP-SGD, which divide a batch
+# below, an error of 20 % has a 95 % interval of 8 points to either side, or more
+_SMALL = 100
+LEAST_BATCH = (
+    2  # a record for each worker of the template's eDP-SGD, which divide a batch
+)
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 
@@ -66,45 +69,58 @@ class StartResult:
         found = reading(self.source)
         if facts["num_duplicates"]:
             found.append(
-                f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
+                f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a"
+                f" trial uses the"
                 " first of equal ones."
             )
         found += [
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {self.folder / SCHEMA}"
-            f"{', read from the records' if self.least else ''}, and the number of training"
-            f" records, about {self.num_records} (data.num_records). Exports show both, and no"
-            " epsilon covers them: remove a label, or round the number, if it would reveal"
+            f"{', read from the records' if self.least else ''}, and the number of"
+            f" training"
+            f" records, about {self.num_records} (data.num_records). Exports show both,"
+            f" and no"
+            " epsilon covers them: remove a label, or round the number, if it would"
+            " reveal"
             " something about one record.",
         ]
         if facts["num_invalid"]:
             found.append(f"Invalid records left out: {facts['num_invalid']}.")
-        if small := [part for part in ("validation", "test") if facts["parts"][part] < _SMALL]:
+        if small := [
+            part for part in ("validation", "test") if facts["parts"][part] < _SMALL
+        ]:
             found.append(
-                f"Parts with fewer than {_SMALL} different texts ({', '.join(small)}) measure"
+                f"Parts with fewer than {_SMALL} different texts ({', '.join(small)})"
+                f" measure"
                 " errors with wide intervals."
             )
         if facts["num_outside_schema"]:
             found.append(
-                "Records with a label that the schema lacks are kept but not used for training, and"
+                "Records with a label that the schema lacks are kept but not used for"
+                " training, and"
                 " are errors of every model in validation and test"
-                f" ({facts['num_outside_schema']}; `sweep data check {corpus} --schema {schema}`)."
+                f" ({facts['num_outside_schema']}; `sweep data check {corpus} --schema"
+                f" {schema}`)."
             )
         if facts["num_labels_left_out"]:
             found.append(
-                f"Labels with fewer than {FEW} records are left out of the schema, because their"
+                f"Labels with fewer than {FEW} records are left out of the schema,"
+                f" because their"
                 f" names reveal something about them ({facts['num_labels_left_out']} of"
                 f" {self.counted.num_labels}; --keep-rare-labels keeps them)."
             )
         elif facts["num_rare_labels"]:
             found.append(
-                f"Labels with fewer than {FEW} records reveal something about them by their names"
-                f" ({facts['num_rare_labels']} of {self.counted.num_labels}; `sweep data describe"
+                f"Labels with fewer than {FEW} records reveal something about them by"
+                f" their names"
+                f" ({facts['num_rare_labels']} of {self.counted.num_labels}; `sweep"
+                f" data describe"
                 f" {corpus}`)."
             )
         if facts["grouped"]:
             found.append(
-                "Records have groups: with privacy.unit=group the guarantee is for a whole group,"
+                "Records have groups: with privacy.unit=group the guarantee is for a"
+                " whole group,"
                 " and data.num_records counts groups."
             )
         return found
@@ -120,10 +136,11 @@ def start(
     schema: LabelSchema | None = None,
     least: int = FEW,
 ) -> StartResult:
-    """Write corpus, schema and space into a new folder, atomically. The labels are those of a
-    `schema`, or those of at least `least` records.
+    """Write corpus, schema and space into a new folder, atomically. The labels are
+    those of a `schema`, or those of at least `least` records.
 
-    Raises: InvalidInput where the folder exists, records cannot be read, or there are too few.
+    Raises: InvalidInput where the folder exists, records cannot be read, or there are
+    too few.
     """
     if folder.exists():
         raise InvalidInput(f"expected a new folder in --to, got {folder}, which exists")
@@ -160,26 +177,35 @@ def start(
 
 def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
     """The starting space, commented YAML for editing."""
-    template = resources.files(imports).joinpath("space.yaml.template").read_text("utf-8")
+    template = (
+        resources.files(imports).joinpath("space.yaml.template").read_text("utf-8")
+    )
     return Template(template).substitute(
         name=name_of(folder.name),
         file=" ".join(argument(folder / SPACE).split()),
         path=json.dumps(str((folder / UTTERANCES).absolute()), ensure_ascii=False),
         schema=json.dumps(str((folder / SCHEMA).absolute()), ensure_ascii=False),
         num_records=num_records,
-        epsilon=repr(epsilon).removesuffix(".0"),  # rounded, it may exceed what was asked
+        epsilon=repr(epsilon).removesuffix(
+            ".0"
+        ),  # rounded, it may exceed what was asked
         batch=min(64, max(LEAST_BATCH, num_records // 16 * LEAST_BATCH)),
     )
 
 
 def _require_labels(counted: Inspection, source: Source) -> None:
-    """Raises: InvalidInput where no record has an intent or a slot, so that nothing is learnt."""
+    """Raises: InvalidInput where no record has an intent or a slot, so that nothing is
+    learnt.
+    """
     if not counted.num_labels:
         looks = source.survey.overlooked.items()
         options = ", ".join(f"--{option} {name}" for name, option in looks)
-        hint = f"try {options}" if options else "--intent, --tags and --slots name fields"
+        hint = (
+            f"try {options}" if options else "--intent, --tags and --slots name fields"
+        )
         raise InvalidInput(
-            f"expected records with an intent or slots in {source.path}, got none{unread(source)}"
+            f"expected records with an intent or slots in {source.path}, got"
+            f" none{unread(source)}"
             f" ({hint})"
         )
 
@@ -197,17 +223,21 @@ def _require_enough(
         rare = ""
         if least == FEW and counted.num_rare:
             rare = (
-                f"; {formats.count(counted.num_rare, 'label')} with fewer than {FEW} records left"
+                f"; {formats.count(counted.num_rare, 'label')} with fewer than {FEW}"
+                f" records left"
                 " out, which --keep-rare-labels keeps"
             )
         raise InvalidInput(
-            f"expected at least {LEAST_BATCH} records that train, one of validation and one of test"
+            f"expected at least {LEAST_BATCH} records that train, one of validation and"
+            f" one of test"
             f" in {source.path}, got {shown} ({cut_of(source)}{rare})"
         )
     return there["train"]
 
 
 def _source(least: int) -> str:
-    """Where the labels of at least so many records came from, as the privacy card quotes it."""
+    """Where the labels of at least so many records came from, as the privacy card
+    quotes it.
+    """
     some = f" (labels of {least} records or more)" if least > 1 else ""
     return f"read from the private records by sweep init{some} and declared public by their owner"

@@ -1,1 +1,3 @@
-"""From a search space to trials with figures of cost and epsilon, without running any."""
+"""From a search space to trials with figures of cost and epsilon, without running
+any.
+"""

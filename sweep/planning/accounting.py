@@ -1,4 +1,6 @@
-"""The privacy cost of each planned trial, from its config and the public size of its data."""
+"""The privacy cost of each planned trial, from its config and the public size of its
+data.
+"""
 
 import json
 from dataclasses import dataclass, replace
@@ -55,7 +57,9 @@ class TrainingSize:
 
 @dataclass(frozen=True)
 class Accounting:
-    """Accounts for configs with the data sets under these settings and their figure cache."""
+    """Accounts for configs with the data sets under these settings and their figure
+    cache.
+    """
 
     settings: Settings
 
@@ -65,10 +69,14 @@ class Accounting:
         return FigureCache(self.settings.cache_dir)
 
     def __call__(
-        self, config: TrialConfig, *, accountant: str | None = None, careful: bool = False
+        self,
+        config: TrialConfig,
+        *,
+        accountant: str | None = None,
+        careful: bool = False,
     ) -> Accounted:
-        """The figures of one config; `accountant` None means the tightest sound one. `careful`
-        selects a finer and slower bound than that of planning.
+        """The figures of one config; `accountant` None means the tightest sound one.
+        `careful` selects a finer and slower bound than that of planning.
 
         Raises: InvalidInput for a mechanism that is refused.
         """
@@ -85,7 +93,8 @@ class Accounting:
         )
         mechanism = replace(mechanism, starts=starts)
         chosen = accountant or config.privacy.accountant
-        # A named accountant's figure is the one that the trial reports, whatever others find.
+        # A named accountant's figure is the one that the trial reports, whatever others
+        # find.
         finest = chosen is None and (careful or calibrated)
         summary = self.figures.summary(
             key_of(mechanism, accountant=chosen, finest=finest),
@@ -96,8 +105,8 @@ class Accounting:
     def _starts_of(self, config: TrialConfig) -> tuple[Start, ...]:
         """What the encoders of a config have released about records of its data.
 
-        Raises: InvalidInput as `Exports.starts`, and for such encoders of generated text, whose
-            files state the guarantee of their training alone.
+        Raises: InvalidInput as `Exports.starts`, and for such encoders of generated
+            text, whose files state the guarantee of their training alone.
         """
         encoders = encoders_of(dict(config.model))
         if not encoders:
@@ -110,8 +119,10 @@ class Accounting:
             )
         if config.generates and self._starts[given]:
             raise InvalidInput(
-                f"expected model.encoder that has not learnt from the records of {config.data.name}"
-                f" with task={config.task}, got {', '.join(encoders)}, an export that was trained"
+                f"expected model.encoder that has not learnt from the records of"
+                f" {config.data.name}"
+                f" with task={config.task}, got {', '.join(encoders)}, an export that"
+                f" was trained"
                 " on them: name a public model"
             )
         return self._starts[given]
@@ -126,8 +137,9 @@ class Accounting:
         return {}
 
     def mechanism(self, config: TrialConfig) -> Mechanism:
-        """The mechanism that is charged and trained: as a call's, but with the noise of a target
-        epsilon computed and certified here instead of read from the cache, as the trial does.
+        """The mechanism that is charged and trained: as a call's, but with the noise of
+        a target epsilon computed and certified here instead of read from the cache, as
+        the trial does.
 
         Raises: InvalidInput for a mechanism that is refused.
         """
@@ -138,7 +150,9 @@ class Accounting:
         return replace(mechanism, starts=self._starts_of(config))
 
     def data_of(self, config: TrialConfig) -> TrainingData:
-        """The data set of a config. Raises: InvalidInput for data that cannot be used."""
+        """The data set of a config. Raises: InvalidInput for data that cannot be
+        used.
+        """
         if config.generates:
             return open_pair_data(config.data, self.settings)
         return open_data(config.data, self.settings)
@@ -149,7 +163,10 @@ def _require_model(config: TrialConfig, settings: Settings) -> None:
     entry = catalogue.entry("models", config.model.name)
     if hasattr(entry, "require_usable"):
         entry.require_usable(config.model, config.data)
-    if not config.generates and not catalogue.entry("datasets", config.data.name).PUBLIC:
+    if (
+        not config.generates
+        and not catalogue.entry("datasets", config.data.name).PUBLIC
+    ):
         for encoder in encoders_of(dict(config.model)):
             _require_unlearnt(encoder, config.data, settings)
     if hasattr(entry, "BUILT_WHEN_PLANNED"):
@@ -168,7 +185,9 @@ def _require_built(model: str, data: DataConfig, settings: Settings) -> None:
     entry.build(model_part(**fields), schema=open_data(data, settings).schema, seed=0)
 
 
-def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> PrivacySummary:
+def _bounds(
+    mechanism: Mechanism, accountant: str | None, *, finest: bool
+) -> PrivacySummary:
     """Compute the bounds, which needs the accounting library and up to seconds."""
     summary = accounting.account(mechanism, exact=False, accountant=accountant)
     if finest and not summary.tight:
@@ -181,8 +200,8 @@ def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> Pr
 def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
     """The number of training records, declared or else counted.
 
-    Raises: InvalidData where the data must be opened and cannot be, or where the declared number is
-        far from the real one.
+    Raises: InvalidData where the data must be opened and cannot be, or where the
+        declared number is far from the real one.
     """
     if config.generates:
         return _size_of_pairs(config.data, config.synthesis, settings)
@@ -237,4 +256,6 @@ def _ready(config: TrialConfig, settings: Settings) -> None:
 def _require_unlearnt_pairs(data: DataConfig, settings: Settings) -> None:
     pairs = open_pair_data(data, settings)
     if not pairs.public:
-        checks.require_unlearnt(pairs, checks.public_utterances(data_dir=settings.data_dir)[0])
+        checks.require_unlearnt(
+            pairs, checks.public_utterances(data_dir=settings.data_dir)[0]
+        )

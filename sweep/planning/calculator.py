@@ -20,9 +20,16 @@ from trainables.io.files import read_yaml
 
 
 def fields_of(config: Path | None) -> dict[str, Any]:
-    """The parts of a config that accounting reads, as plain data; empty without a file."""
+    """The parts of a config that accounting reads, as plain data; empty without a
+    file.
+    """
     if config is None:
-        return {"engine": catalogue.default("engines"), "data": {}, "training": {}, "privacy": {}}
+        return {
+            "engine": catalogue.default("engines"),
+            "data": {},
+            "training": {},
+            "privacy": {},
+        }
     fields = read_yaml(config)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected {config} to hold the fields of a trial's config")
@@ -34,7 +41,14 @@ def fields_of(config: Path | None) -> dict[str, Any]:
 
 
 _REPORTED = (  # values of a mechanism
-    *("engine", "sampling", "noise_calibration", "group_scale", "num_workers", "microbatch_size"),
+    *(
+        "engine",
+        "sampling",
+        "noise_calibration",
+        "group_scale",
+        "num_workers",
+        "microbatch_size",
+    ),
     *("num_microbatches", "expected_batch_size", "epochs", "sensitivity"),
 )
 
@@ -42,10 +56,12 @@ _REPORTED = (  # values of a mechanism
 def change(
     parts: dict[str, Any], options: Mapping[str, Any], *, assigned: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The parts of a config with the fields that `--set` has assigned, and then those of `options`,
-    by dotted path; None leaves a field as it is. Epochs replace steps, and steps epochs.
+    """The parts of a config with the fields that `--set` has assigned, and then those
+    of `options`, by dotted path; None leaves a field as it is. Epochs replace steps,
+    and steps epochs.
 
-    Raises: InvalidInput where options give both, or a field of another section is assigned.
+    Raises: InvalidInput where options give both, or a field of another section is
+    assigned.
     """
     for path in assigned:
         if path.partition(".")[0] not in ("privacy", "training"):
@@ -73,11 +89,11 @@ def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
 
 
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
-    """The mechanism, its noise calibrated where a target is given, and the chosen accountant. A
-    number of records that is counted is set in `parts`.
+    """The mechanism, its noise calibrated where a target is given, and the chosen
+    accountant. A number of records that is counted is set in `parts`.
 
-    Raises: InvalidInput for parts that make no config, and without a number of records where the
-        mechanism depends on it.
+    Raises: InvalidInput for parts that make no config, and without a number of records
+        where the mechanism depends on it.
     """
     data, training, settings = parts["data"], parts["training"], from_environment()
     # Without a batch size the smallest one of at least 64 that the workers can share.
@@ -85,8 +101,14 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if "expected_batch_size" not in training and all(
         isinstance(number, int) and number > 0 for number in share
     ):
-        training["expected_batch_size"] = math.prod(share) * math.ceil(64 / math.prod(share))
-    config, number, undeclared = parse(parts), data.get("num_records"), tuple[str, ...]()
+        training["expected_batch_size"] = math.prod(share) * math.ceil(
+            64 / math.prod(share)
+        )
+    config, number, undeclared = (
+        parse(parts),
+        data.get("num_records"),
+        tuple[str, ...](),
+    )
     is_public = catalogue.entry("datasets", config.data.name).PUBLIC
     if (
         "name" in data
@@ -101,7 +123,8 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
         if sampled or config.privacy.delta is None:
             raise InvalidInput(
                 "expected --num-records (or data.num_records in the config):"
-                f" {'the sample rate' if sampled else 'the default delta'} depends on it"
+                f" {'the sample rate' if sampled else 'the default delta'} depends on"
+                f" it"
             )
         # Shuffled epochs cost the same whatever the number of records is.
         number = config.training.expected_batch_size
@@ -112,8 +135,8 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
 def report(
     mechanism: Mechanism, summary: PrivacySummary, num_records: int | None
 ) -> dict[str, object]:
-    """The summary, and the values of the mechanism that determine it. Values that depend on a
-    missing number of records are None.
+    """The summary, and the values of the mechanism that determine it. Values that
+    depend on a missing number of records are None.
     """
     return {
         **summary.to_dict(),
@@ -131,7 +154,8 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
     if mechanism.noise_calibration == "paper" and mechanism.num_workers > 1:
         root = mechanism.num_workers**0.5
         found.append(
-            f"epsilon_paper takes the noise of {mechanism.num_workers} workers for z0, but"
+            f"epsilon_paper takes the noise of {mechanism.num_workers} workers for z0,"
+            f" but"
             f" independent noise sums as a variance: z0 / {root:.3g}"
         )
     if mechanism.sensitivity == 2:
@@ -140,7 +164,8 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
         largest = mechanism.largest_group_scale
         bound = "has no bound" if math.isinf(largest) else f"is at most {largest:g}"
         found.append(
-            "epsilon_paper does not see alpha_k: noise after the rescale is weakest where alpha_k"
+            "epsilon_paper does not see alpha_k: noise after the rescale is weakest"
+            " where alpha_k"
             f" is largest, and alpha_k {bound}"
         )
     return found

@@ -13,7 +13,11 @@ from trainables import catalogue
 from trainables.config.trial import DataConfig, data_config
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
-from trainables.data.sizes import declared_pool_size, declared_training_size, num_training_records
+from trainables.data.sizes import (
+    declared_pool_size,
+    declared_training_size,
+    num_training_records,
+)
 from trainables.data.split import make_split
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
@@ -22,7 +26,8 @@ from trainables.parse.graph import graph
 
 _RULES = {
     "paper": "45:5:50 over the pooled files, as in Dupuy et al. 2021",
-    "official": "the corpus' own parts; without a validation part 5 % of the training part",
+    "official": "the corpus' own parts; without a validation part 5 % of the training"
+    " part",
     "bernoulli": "5 % validate, 5 % test, a coin for each other record",
     "paired": "5 % validate, 5 % test, a coin for each pair of other records",
 }
@@ -33,7 +38,10 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
     rows = []
     for name in catalogue.names("datasets"):
         config = data_config(name=name)
-        entry, kind = catalogue.entry("datasets", name), catalogue.kind_of("datasets", name)
+        entry, kind = (
+            catalogue.entry("datasets", name),
+            catalogue.kind_of("datasets", name),
+        )
         rows.append(
             {
                 "name": name,
@@ -42,7 +50,9 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
                 "at_hand": is_available(config, settings),
                 "path": str(data_path(config, data_dir=settings.data_dir)),
                 "num_records": declared_pool_size(config),
-                "num_training": declared_training_size(config) if kind == "frames" else None,
+                "num_training": declared_training_size(config)
+                if kind == "frames"
+                else None,
                 "description": (entry.__doc__ or "").split("\n")[0].strip(),
             }
         )
@@ -56,7 +66,9 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, object]:
     """
     if catalogue.kind_of("datasets", config.name) == "pairs":
         return _describe_pairs(open_pairs(config, data_dir=settings.data_dir))
-    corpus = open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
+    corpus = open_corpus(
+        config, data_dir=settings.data_dir, cache_dir=settings.cache_dir
+    )
     lengths = np.asarray(corpus.lengths)
     return {
         "name": corpus.name,
@@ -107,7 +119,8 @@ def _describe_pairs(pairs: PairCorpus) -> dict[str, object]:
         "name": pairs.name,
         "fingerprint": pairs.fingerprint,
         "num_records": len(pairs),
-        "num_duplicates": 0,  # records are turns; equal ones are kept, as the papers count them
+        # records are turns; equal ones are kept, as the papers count them
+        "num_duplicates": 0,
         "num_with_program": len(programs),
         **{f"num_{part}": pairs.parts.count(part) for part in PARTS},
         "num_dialogues": len({pair.dialogue for pair in pairs.pairs}),

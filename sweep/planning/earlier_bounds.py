@@ -1,11 +1,13 @@
-"""Finished trials whose guarantee earlier versions did not keep, because of one long record.
+"""Finished trials whose guarantee earlier versions did not keep, because of one long
+record.
 
-Until trials compared each unit with itself alone (`ClippingCheck.alone`), the bound of a unit's
-rounding read the number of rows of the longest unit of its batch: 2 * 6e-8 * (rows + 16) * R / |g|
-of the norm, where R is the sum of the norms of a unit's rows and |g| the norm of their sum. So a
-record of many words moved the part of all others, beside its own. Below `LONG` words this is less
-than 1e-4 of each contribution while R / |g| is at most 7, as for utterances; above, a trial is
-named. Adapters on foreign models were moved in bfloat16 by the padding of any record.
+Until trials compared each unit with itself alone (`ClippingCheck.alone`), the bound of
+a unit's rounding read the number of rows of the longest unit of its batch: 2 * 6e-8 *
+(rows + 16) * R / |g| of the norm, where R is the sum of the norms of a unit's rows and
+|g| the norm of their sum. So a record of many words moved the part of all others,
+beside its own. Below `LONG` words this is less than 1e-4 of each contribution while R /
+|g| is at most 7, as for utterances; above, a trial is named. Adapters on foreign models
+were moved in bfloat16 by the padding of any record.
 """
 
 from collections.abc import Iterator
@@ -26,8 +28,8 @@ LONG = 100  # words
 class Affected:
     """Trials of a sweep whose epsilon may be larger than their cards say, and why.
 
-    `longest` is the number of words of their corpus' longest record, which is for the curator
-    alone; None where the corpus is not at hand, or does not matter.
+    `longest` is the number of words of their corpus' longest record, which is for the
+    curator alone; None where the corpus is not at hand, or does not matter.
     """
 
     sweep: str
@@ -38,7 +40,11 @@ class Affected:
 
 def affected(settings: Settings) -> list[Affected]:
     """Of all sweeps of the home that can be read, the oldest first."""
-    return [each for name in store.names(settings.home) for each in _of_sweep(settings, name)]
+    return [
+        each
+        for name in store.names(settings.home)
+        for each in _of_sweep(settings, name)
+    ]
 
 
 def _of_sweep(settings: Settings, name: str) -> Iterator[Affected]:
@@ -61,7 +67,10 @@ def _of_sweep(settings: Settings, name: str) -> Iterator[Affected]:
 
 def _reason(trial: PlannedTrial, settings: Settings) -> tuple[str, int | None] | None:
     config = trial.config
-    if catalogue.kind_of("engines", trial.engine) != "private" or config.model.name == "module":
+    if (
+        catalogue.kind_of("engines", trial.engine) != "private"
+        or config.model.name == "module"
+    ):
         return None
     if config.training.precision == "bf16" and _reads_padding(config):
         return "padding of foreign models moved other records in bfloat16", None
@@ -70,7 +79,11 @@ def _reason(trial: PlannedTrial, settings: Settings) -> tuple[str, int | None] |
     except SweepError:
         longest = None
     if longest is None:
-        return f"their corpus is not at hand (a record of {LONG} words or more would matter)", None
+        return (
+            f"their corpus is not at hand (a record of {LONG} words or more would"
+            f" matter)",
+            None,
+        )
     if longest < LONG:
         return None
     return f"their corpus has a record of {longest} words", longest

@@ -1,6 +1,7 @@
 """Every field of configs and spaces: path, type, default, range and meaning.
 
-The list is derived from the classes that parse them, so it cannot differ from the accepted fields.
+The list is derived from the classes that parse them, so it cannot differ from the
+accepted fields.
 """
 
 import ast
@@ -25,13 +26,20 @@ from trainables.config.fields import ReadOnlyIf
 from trainables.config.trial import SHELVES, TAGS, TrialConfig, class_of
 from trainables.errors import InvalidInput, nearest_name
 
-_NAMES: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "true | false"}
+_NAMES: dict[Any, str] = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "true | false",
+}
 _BOUNDS = (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
 
 
 @dataclass(frozen=True)
 class FieldRow:
-    """One field. `entries` names the entries of the section's shelf that have it; empty: all."""
+    """One field. `entries` names the entries of the section's shelf that have it;
+    empty: all.
+    """
 
     path: str
     type: str
@@ -92,7 +100,9 @@ def _of_shelf(section: str) -> list[FieldRow]:
     ]
     # A section whose entry is named outside of it has a row for that field.
     first = FieldRow(tag, "text", "-", " | ".join(names), f"entry of {shelf}")
-    return [first] * tag.startswith(f"{section}.") + sorted(rows, key=lambda row: row.path)
+    return [first] * tag.startswith(f"{section}.") + sorted(
+        rows, key=lambda row: row.path
+    )
 
 
 def _of_model(model: type[BaseModel], prefix: str) -> Iterator[FieldRow]:
@@ -119,13 +129,19 @@ def _rows(path: str, info: FieldInfo, model: type[BaseModel]) -> Iterator[FieldR
 
 
 def _meaning(path: str, info: FieldInfo, model: type[BaseModel]) -> str:
-    """The meaning of a field, that of a parent where an entry changes its default alone, and the
-    fields that it is read with.
+    """The meaning of a field, that of a parent where an entry changes its default
+    alone, and the fields that it is read with.
     """
     section, _, name = path.rpartition(".")
-    texts = (_texts(each).get(name) for each in model.__mro__ if issubclass(each, BaseModel))
+    texts = (
+        _texts(each).get(name) for each in model.__mro__ if issubclass(each, BaseModel)
+    )
     meaning = " ".join((info.description or next(filter(None, texts), "")).split())
-    read = [mark.words(f"{section}.") for mark in info.metadata if isinstance(mark, ReadOnlyIf)]
+    read = [
+        mark.words(f"{section}.")
+        for mark in info.metadata
+        if isinstance(mark, ReadOnlyIf)
+    ]
     return f"{meaning} (read only with {' or '.join(read)})" if read else meaning
 
 
@@ -184,13 +200,21 @@ def _default(info: FieldInfo) -> str:
 def _allowed(info: FieldInfo, plain: list[Any]) -> str:
     marks = list(info.metadata)
     for each in get_args(info.annotation):  # bounds of a number that may be left out
-        marks += [m for a in getattr(each, "__metadata__", ()) for m in getattr(a, "metadata", ())]
+        marks += [
+            m
+            for a in getattr(each, "__metadata__", ())
+            for m in getattr(a, "metadata", ())
+        ]
     rules = [
         f"{sign} {getattr(each, name)}"
         for each in marks
         for name, sign in _BOUNDS
         if getattr(each, name, None) is not None
     ]
-    rules += [" | ".join(each.names()) for each in info.metadata if isinstance(each, NameOf)]
-    rules += [" | ".join(map(str, get_args(e))) for e in plain if get_origin(e) is Literal]
+    rules += [
+        " | ".join(each.names()) for each in info.metadata if isinstance(each, NameOf)
+    ]
+    rules += [
+        " | ".join(map(str, get_args(e))) for e in plain if get_origin(e) is Literal
+    ]
     return ", ".join(rules)

@@ -1,5 +1,5 @@
-"""Checks that the ledger has all releases of the sweeps of a home, and adds missing ones. Deleted
-sweeps cannot be compared.
+"""Checks that the ledger has all releases of the sweeps of a home, and adds missing
+ones. Deleted sweeps cannot be compared.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,17 @@ def check(settings: Settings) -> list[Finding]:
 
 
 def repair(settings: Settings) -> list[Finding]:
-    """Add missing entries; returns the remaining problems. No entry is removed or changed."""
+    """Add missing entries; returns the remaining problems. No entry is removed or
+    changed.
+    """
     ledger, found = Ledger(settings.home / FILE), check(settings)
     account = Accounting(settings)
     if not all(finding.sweep for finding in found):
         for name in store.names(settings.home):
             with suppress(InvalidInput):  # reported again below
-                price(_trials_of(store.open_sweep(settings.home, name), settings), account)
+                price(
+                    _trials_of(store.open_sweep(settings.home, name), settings), account
+                )
     for finding in found:
         if finding.epochs:
             folder = store.open_sweep(settings.home, finding.sweep)
@@ -55,13 +59,17 @@ def repair(settings: Settings) -> list[Finding]:
 
 
 def _trials_of(folder: SweepFolder, settings: Settings) -> Sequence[PlannedTrial]:
-    """The trials of a sweep that run; of a private selection those that may be drawn."""
+    """The trials of a sweep that run; of a private selection those that may be
+    drawn.
+    """
     if folder.space().search.is_private_selection:
         return prepare_space(folder.space(), settings=settings).plan.to_run
     return folder.plan().to_run
 
 
-def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings) -> None:
+def _charge(
+    folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings
+) -> None:
     """Charge the missing epochs of a trial as a further attempt, or a selection."""
     sweep = folder.ledger_name
     if finding.trial == SELECTION:

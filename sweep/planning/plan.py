@@ -1,8 +1,9 @@
-"""The plan of a sweep: its trials and the refused ones, with every epsilon, fixed before it starts.
-Pure but for the accounting.
+"""The plan of a sweep: its trials and the refused ones, with every epsilon, fixed
+before it starts. Pure but for the accounting.
 
-The accounting of a config is an argument, so that the plan needs neither disk nor an accounting
-library. A sentence says why there is nothing to run, or which field no trial reads.
+The accounting of a config is an argument, so that the plan needs neither disk nor an
+accounting library. A sentence says why there is nothing to run, or which field no trial
+reads.
 """
 
 import hashlib
@@ -41,17 +42,23 @@ _MOST_SAID = 3  # limits that refuse most
 def make(space: SearchSpace, *, account: Accounting) -> Plan:
     """The plan of a space.
 
-    Raises: InvalidInput for an invalid space (see `expansion.expand`), InvalidData where a size
-    must be read from unreadable data.
+    Raises: InvalidInput for an invalid space (see `expansion.expand`), InvalidData
+    where a size must be read from unreadable data.
     """
     expansion = expand(space)
     trials = [plan_point(space, point, account=account) for point in expansion.points]
-    plan = Plan(name=space.name, trials=_within_count(space, trials), merged=expansion.merged)
+    plan = Plan(
+        name=space.name, trials=_within_count(space, trials), merged=expansion.merged
+    )
     points = list(expansion.points)
     if space.search.is_adaptive:
-        lowest = [p for b in branches(space) for p in points_at(space, b.variant, b.lowest())]
+        lowest = [
+            p for b in branches(space) for p in points_at(space, b.variant, b.lowest())
+        ]
         points += lowest
-        logical = [int(p.config.training.num_workers) for p in lowest if p.config is not None]
+        logical = [
+            int(p.config.training.num_workers) for p in lowest if p.config is not None
+        ]
         plan = replace(
             plan,
             to_choose=space.search.num_samples or 0,
@@ -76,9 +83,11 @@ def _smallest_delta(points: Sequence[Point], *, account: Accounting) -> float | 
     return min(found.values(), default=None)
 
 
-def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> PlannedTrial:
-    """One point as a trial, with its figures, or with the reason why it is refused. A point that
-    a constraint refuses is not accounted for.
+def plan_point(
+    space: SearchSpace, point: Point, *, account: Accounting
+) -> PlannedTrial:
+    """One point as a trial, with its figures, or with the reason why it is refused. A
+    point that a constraint refuses is not accounted for.
     """
     config = point.config
     trial = PlannedTrial(
@@ -99,14 +108,20 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
         accounted = account(config)
         summary = accounted.summary
         # A finer bound may bring the trial within its budget.
-        if limit is not None and not summary.tight and limit < summary.epsilon < 1.5 * limit:
+        if (
+            limit is not None
+            and not summary.tight
+            and limit < summary.epsilon < 1.5 * limit
+        ):
             accounted = account(config, careful=True)
             summary = accounted.summary
         budgeted: float | None = summary.epsilon
         if by != "sound" and not accounted.mechanism.is_free:
             paper = by == "paper"  # whose figure is not defined for every engine
             budgeted = (
-                summary.epsilon_paper if paper else account(config, accountant=by).summary.epsilon
+                summary.epsilon_paper
+                if paper
+                else account(config, accountant=by).summary.epsilon
             )
     except InvalidData:
         raise  # a damaged file is not the fault of a point
@@ -130,7 +145,9 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
         return replace(trial, reason=broken.why, refused_by="constraint")
     over = None
     if limit is not None and budgeted is None:
-        over = f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
+        over = (
+            f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
+        )
     elif limit is not None and budgeted is not None and budgeted > limit:
         name = trial.accountant if by == "sound" else by
         over = f"epsilon {format_epsilon(budgeted)} ({name}) exceeds budget.epsilon={limit:g}"
@@ -152,12 +169,15 @@ def _unmeasured(space: SearchSpace, baseline: bool, config: TrialConfig) -> str 
     if {*measuring} & {*asked}:
         return None
     return (
-        f"expected evaluation.attacks with {' or '.join(measuring)}, or none given, with the"
+        f"expected evaluation.attacks with {' or '.join(measuring)}, or none given,"
+        f" with the"
         f" objective leakage, got {list(asked)}"
     )
 
 
-def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[PlannedTrial, ...]:
+def _within_count(
+    space: SearchSpace, trials: list[PlannedTrial]
+) -> tuple[PlannedTrial, ...]:
     limit = space.budget.trials
     if limit is None:
         return tuple(trials)
@@ -165,7 +185,9 @@ def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[Plann
     for trial in trials:
         running += trial.runs
         if trial.runs and running > limit:
-            trial = replace(trial, reason=f"budget.trials={limit} reached", refused_by="budget")
+            trial = replace(
+                trial, reason=f"budget.trials={limit} reached", refused_by="budget"
+            )
         kept.append(trial)
     return tuple(kept)
 
@@ -175,7 +197,8 @@ def _digest(fields: dict[str, Any]) -> str:
 
 
 def probes(space: SearchSpace, *, account: Accounting) -> tuple[PlannedTrial, ...]:
-    """Random points of the space, each with its figures or the reason why it is refused.
+    """Random points of the space, each with its figures or the reason why it is
+    refused.
 
     Raises: InvalidInput for an invalid space.
     """
@@ -197,13 +220,16 @@ def search_notes(space: SearchSpace, plan: Plan) -> list[str]:
     )
     known = sorted(trial.epsilon for trial in permitted if trial.epsilon is not None)
     if known:
-        text += f", of epsilon {format_epsilon(known[0])} to {format_epsilon(known[-1])}"
+        text += (
+            f", of epsilon {format_epsilon(known[0])} to {format_epsilon(known[-1])}"
+        )
     if refused:
         text += f"; refused: {refused[0].reason}"
     found = [f"{text}."]
     if LEAKAGE in space.search.objectives:
         found.append(
-            "The search uses leakage, which is for the curator only: no epsilon covers its choice."
+            "The search uses leakage, which is for the curator only: no epsilon covers"
+            " its choice."
         )
     if space.budget.total is None:
         found.append(f"The sweep as a whole has no finite epsilon: {UNFILTERED}.")
@@ -211,29 +237,42 @@ def search_notes(space: SearchSpace, plan: Plan) -> list[str]:
 
 
 def require_trials(plan: Plan) -> None:
-    """Raises: InvalidInput where every trial is refused, naming the limits that refuse most."""
+    """Raises: InvalidInput where every trial is refused, naming the limits that refuse
+    most.
+    """
     # Baselines serve comparison; a sweep of baselines alone must be intended.
     points = [trial for trial in (*plan.trials, *plan.probes) if not trial.baseline]
     points = points or list(plan.trials)
     if any(trial.runs for trial in points):
         return
-    # Each constraint is a limit of its own; the text of others has the figures of a point.
-    limits = [(t.refused_by, t.reason if t.refused_by == "constraint" else "") for t in points]
-    reasons = dict(zip(reversed(limits), (t.reason for t in reversed(points)), strict=True))
+    # Each constraint is a limit of its own; the text of others has the figures of a
+    # point.
+    limits = [
+        (t.refused_by, t.reason if t.refused_by == "constraint" else "") for t in points
+    ]
+    reasons = dict(
+        zip(reversed(limits), (t.reason for t in reversed(points)), strict=True)
+    )
     counts = Counter(limits).most_common(_MOST_SAID)
-    shown = "; ".join(f"{count} by {limit[0]}: {reasons[limit]}" for limit, count in counts)
-    cheapest = min((t.epsilon_budget for t in points if t.epsilon_budget is not None), default=None)
+    shown = "; ".join(
+        f"{count} by {limit[0]}: {reasons[limit]}" for limit, count in counts
+    )
+    cheapest = min(
+        (t.epsilon_budget for t in points if t.epsilon_budget is not None), default=None
+    )
     hint = (
         f"; the smallest epsilon of any trial is {format_epsilon(cheapest)}"
         if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
         else ""
     )
-    raise InvalidInput(f"all {len(points)} points other than baselines are refused, {shown}{hint}")
+    raise InvalidInput(
+        f"all {len(points)} points other than baselines are refused, {shown}{hint}"
+    )
 
 
 def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
-    """Raises: InvalidInput where results are compared while the sweep runs, and its trials have
-    several corpora, of which the easiest would win.
+    """Raises: InvalidInput where results are compared while the sweep runs, and its
+    trials have several corpora, of which the easiest would win.
     """
     search = space.search
     if search.scheduler != "none":
@@ -242,10 +281,13 @@ def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
         rule = f"search.strategy={search.strategy}"
     else:
         return
-    compared = [t for t in (*plan.to_run, *plan.probes) if not t.baseline and t.is_config]
+    compared = [
+        t for t in (*plan.to_run, *plan.probes) if not t.baseline and t.is_config
+    ]
     corpora = list(dict.fromkeys(trial.corpus for trial in compared))
     if len(corpora) > 1:
         raise InvalidInput(
-            f"expected one corpus with {rule}, which compares trials, got {', '.join(corpora)}"
+            f"expected one corpus with {rule}, which compares trials, got"
+            f" {', '.join(corpora)}"
             " (start a sweep for each)"
         )

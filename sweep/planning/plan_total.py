@@ -1,6 +1,6 @@
-"""Checks a plan against the total of its sweep: trials that would exceed it are refused before
-anything starts, so that no trial is stopped halfway for a reason known in advance.
-Pure but for `account`.
+"""Checks a plan against the total of its sweep: trials that would exceed it are refused
+before anything starts, so that no trial is stopped halfway for a reason known in
+advance. Pure but for `account`.
 """
 
 from dataclasses import asdict, replace
@@ -28,14 +28,16 @@ _TOTAL = kind_of(PlanTotal)
 
 
 def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan:
-    """The plan within `budget.total`: trials are admitted in order. One that would exceed the total
-    with those admitted is refused; a later, cheaper one may still fit. Exempt baselines do not
-    count, as in the driver.
+    """The plan within `budget.total`: trials are admitted in order. One that would
+    exceed the total with those admitted is refused; a later, cheaper one may still fit.
+    Exempt baselines do not count, as in the driver.
     """
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if space.budget.total is None or not trials:
         return plan
-    from sweep.spending.gate import total_refusal  # slow to import: it loads the accountants
+    from sweep.spending.gate import (
+        total_refusal,
+    )  # slow to import: it loads the accountants
 
     filter_ = filter_of(space, plan.filter_delta)
     spent = accounting.Account(filter_)
@@ -48,19 +50,25 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
         more: dict[Any, accounting.Release] = {**once(mechanism.starts), trial.id: what}
         reason = reasons.get((what, mechanism.starts, delta))
         if reason is None:
-            reason = total_refusal(spent, space.budget.total, more, delta=delta, noun="trial")
+            reason = total_refusal(
+                spent, space.budget.total, more, delta=delta, noun="trial"
+            )
         if reason is None:
             for name, each in more.items():
                 spent.put(name, each, delta=delta)
         else:
             reasons[what, mechanism.starts, delta] = reason
             refused[trial.id] = replace(trial, reason=reason, refused_by="budget")
-    return replace(plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials))
+    return replace(
+        plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials)
+    )
 
 
-def total_of_plan(plan: Plan, *, account: Accounting) -> tuple[dict[str, Any] | None, str]:
-    """The composition of all planned trials but exempt baselines (the fields of a `PlanTotal` as
-    JSON), and a sentence about it; None where nothing is spent.
+def total_of_plan(
+    plan: Plan, *, account: Accounting
+) -> tuple[dict[str, Any] | None, str]:
+    """The composition of all planned trials but exempt baselines (the fields of a
+    `PlanTotal` as JSON), and a sentence about it; None where nothing is spent.
     """
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if not trials:
@@ -82,5 +90,6 @@ def total_of_plan(plan: Plan, *, account: Accounting) -> tuple[dict[str, Any] | 
     subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"
     return found.model_dump(mode="json"), (
         f"{subject}{without}: epsilon {format_epsilon(found.epsilon)}"
-        f" at delta {format_delta(delta)} ({found.accountant}), if nothing else is released."
+        f" at delta {format_delta(delta)} ({found.accountant}), if nothing else is"
+        f" released."
     )

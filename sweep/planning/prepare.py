@@ -1,4 +1,6 @@
-"""From the user's input to a plan: read the space, apply overrides, account, estimate."""
+"""From the user's input to a plan: read the space, apply overrides, account,
+estimate.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ def read(
     overrides: dict[str, Any] | None = None,
     name: str | None = None,
 ) -> SearchSpace:
-    """A space file, a bare config, a shipped space or the document itself, under `name` if given;
-    with its fallback where its data set cannot be read here.
+    """A space file, a bare config, a shipped space or the document itself, under `name`
+    if given; with its fallback where its data set cannot be read here.
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
@@ -61,11 +63,18 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     """The plan of a space that has been read."""
     notes: list[str] = []
     account = Accounting(settings)
-    if taken := [f"{p}={v}" for p, v in space.fallback.items() if space.override.get(p) == v]:
-        notes.append(f"The data set of {space.name} is not available: {', '.join(taken)} instead.")
+    if taken := [
+        f"{p}={v}" for p, v in space.fallback.items() if space.override.get(p) == v
+    ]:
+        notes.append(
+            f"The data set of {space.name} is not available: {', '.join(taken)}"
+            f" instead."
+        )
     price = None
     if space.search.is_private_selection:
-        from sweep.planning.selection_price import priced  # which imports the accounting library
+        from sweep.planning.selection_price import (
+            priced,
+        )  # which imports the accounting library
 
         space, plan, price = priced(space, account=account)
         notes.append(price.sentence())
@@ -81,7 +90,9 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
             notes += planning.search_notes(space, plan)
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
-    notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
+    notes += sorted(
+        {f"{warning}." for trial in plan.to_run for warning in trial.warnings}
+    )
     models = sorted({trial.config.model.name for trial in plan.to_run})
     about = (getattr(catalogue.entry("models", name), "NOTE", None) for name in models)
     notes += filter(None, about)
@@ -89,8 +100,14 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
 
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:
-    """Whether the base's data set can be read here; a damaged base is reported elsewhere."""
-    given = [(path, value) for path, value in space.override.items() if is_within(path, "data")]
+    """Whether the base's data set can be read here; a damaged base is reported
+    elsewhere.
+    """
+    given = [
+        (path, value)
+        for path, value in space.override.items()
+        if is_within(path, "data")
+    ]
     fields = set_all({"data": space.base.get("data", {})}, given)
     try:
         return is_available(parse(fields).data, settings)

@@ -27,14 +27,16 @@ _GOES_ON = "the same `sweep pretrain` continues, from at most a minute before"
 def read_pretraining(
     file: Path | None, changes: Mapping[str, Any], *, public: Sequence[str] = ()
 ) -> PretrainingConfig:
-    """The pretraining of a YAML file, or that of MiniLM on the corpora `public`, with `changes` by
-    dotted path.
+    """The pretraining of a YAML file, or that of MiniLM on the corpora `public`, with
+    `changes` by dotted path.
 
-    Raises: InvalidInput for a file that cannot be read, for its first problem, and unless either
-        a file or a corpus is given.
+    Raises: InvalidInput for a file that cannot be read, for its first problem, and
+        unless either a file or a corpus is given.
     """
     if (file is None) == (not public):
-        raise InvalidInput("expected either a FILE or --public with names of public corpora")
+        raise InvalidInput(
+            "expected either a FILE or --public with names of public corpora"
+        )
     fields: Any = _of_minilm(public) if file is None else read_yaml(file)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected a mapping of fields in {file}")
@@ -42,7 +44,9 @@ def read_pretraining(
 
 
 def _of_minilm(public: Sequence[str]) -> dict[str, object]:
-    """The recipe of the encoder that ships, without texts of other corpora that have a list."""
+    """The recipe of the encoder that ships, without texts of other corpora that have a
+    list.
+    """
     from trainables.dp.layers.precision import multiplies_bf16
 
     return {
@@ -79,7 +83,9 @@ def run_pretraining(
     if place.is_file():
         raise InvalidInput(f"expected --to to name a new folder, got {place}, a file")
     if (place / ABOUT).is_file():
-        raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
+        raise InvalidInput(
+            f"expected --to to name a new folder, got {place} with an encoder in it"
+        )
     refuse_exported(config.encoder.encoder, settings)
     work = place / _WORK
     _begin(config, work)
@@ -104,18 +110,22 @@ def run_pretraining(
 
 
 def refuse_exported(encoder: str, settings: Settings) -> None:
-    """Raises: InvalidInput for an export of a trial, by its file or as the home knows it, which no
-    pretraining may start from: its result would be taken for public.
+    """Raises: InvalidInput for an export of a trial, by its file or as the home knows
+    it, which no pretraining may start from: its result would be taken for public.
     """
     from sweep.spending.exports import Exports
     from trainables.models.encoders.exported import folder_of
     from trainables.models.encoders.origin import is_export
 
     place = folder_of(encoder)
-    if place is not None and (is_export(place) or Exports(settings.home).matching(encoder)):
+    if place is not None and (
+        is_export(place) or Exports(settings.home).matching(encoder)
+    ):
         raise InvalidInput(
-            f"expected encoder.encoder to be public, got {encoder}, which was exported from a"
-            " trial: pretraining has no epsilon; a trial with this model.encoder composes both"
+            f"expected encoder.encoder to be public, got {encoder}, which was exported"
+            f" from a"
+            " trial: pretraining has no epsilon; a trial with this model.encoder"
+            " composes both"
         )
 
 
@@ -129,7 +139,8 @@ def _begin(config: PretrainingConfig, work: Path) -> None:
         return
     if checkpoint.exists(work):
         raise InvalidInput(
-            f"expected the settings of the unfinished pretraining in {work.parent}, got others;"
+            f"expected the settings of the unfinished pretraining in {work.parent}, got"
+            f" others;"
             f" delete {work} to start again"
         )
     shutil.rmtree(work, ignore_errors=True)

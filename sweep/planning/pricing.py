@@ -14,8 +14,8 @@ from trainables.errors import InvalidData
 
 
 def price(trials: Sequence[PlannedTrial], account: Accounting) -> list[PricedTrial]:
-    """The trials that run, each with its price and its data set. The data sets are registered in
-    the ledger of the home.
+    """The trials that run, each with its price and its data set. The data sets are
+    registered in the ledger of the home.
     """
     ledger = Ledger(account.settings.home / FILE)
     found = []
@@ -37,17 +37,25 @@ def price(trials: Sequence[PlannedTrial], account: Accounting) -> list[PricedTri
 
 
 def with_certified_noise(plan: Plan, account: Accounting) -> Plan:
-    """The plan with the noise that its trials will have; that of a plan may be from the cache."""
+    """The plan with the noise that its trials will have; that of a plan may be from the
+    cache.
+    """
 
     def of(trial: PlannedTrial) -> PlannedTrial:
         noise = account.mechanism(trial.config).noise_multiplier
         return replace(trial, noise_multiplier=noise)
 
-    return replace(plan, trials=tuple(of(trial) if trial.runs else trial for trial in plan.trials))
+    return replace(
+        plan, trials=tuple(of(trial) if trial.runs else trial for trial in plan.trials)
+    )
 
 
-def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float) -> None:
-    """Raises: InvalidInput if these trials would exceed `budget_total` for a data set."""
+def require_total(
+    priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float
+) -> None:
+    """Raises: InvalidInput if these trials would exceed `budget_total` for a data
+    set.
+    """
     planned: dict[str, list[Mechanism]] = {}
     for each in priced:
         if not each.trial.is_exempt:
@@ -62,17 +70,19 @@ def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total
 
 
 def fixed_filter(folder: SweepFolder, ledger: Ledger) -> RdpFilter | None:
-    """The filter of the sweep's total, where its trials depend on results. It is fixed at the first
-    call, before any trial: later ones return the same.
+    """The filter of the sweep's total, where its trials depend on results. It is fixed
+    at the first call, before any trial: later ones return the same.
 
-    Raises: InvalidInput as `stored_filter`, and where trials have run and none was fixed.
+    Raises: InvalidInput as `stored_filter`, and where trials have run and none was
+    fixed.
     """
     kept = stored_filter(folder)
     kept = kept or filter_of(folder.space(), folder.plan().filter_delta)
     if kept is not None and STORED not in folder.about():
         if ledger.of_sweep(folder.ledger_name):
             raise InvalidData(
-                f"expected the filter of budget.total in the log of {folder.name}, where it was"
+                f"expected the filter of budget.total in the log of {folder.name},"
+                f" where it was"
                 " fixed before the first trial, got none: restore the file from a copy"
             )
         folder.note(**{STORED: asdict(kept)})

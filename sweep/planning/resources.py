@@ -27,11 +27,12 @@ class Machine:
 
 
 def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Resources:
-    """What the trials of a plan get on `machine`; None: it is not known yet, and nothing is
-    refused. All have as many processes, no more than the one with the fewest logical workers.
+    """What the trials of a plan get on `machine`; None: it is not known yet, and
+    nothing is refused. All have as many processes, no more than the one with the fewest
+    logical workers.
 
-    Raises: InvalidInput where the workers of one do not fit, or there is no GPU for the executor
-    local.
+    Raises: InvalidInput where the workers of one do not fit, or there is no GPU for the
+    executor local.
     """
     logical = {trial.config.training.num_workers for trial in plan.to_run}
     logical |= {plan.workers} if plan.to_choose else set()
@@ -45,38 +46,54 @@ def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Resou
 
 
 def choose_slots(share: Resources, machine: Machine) -> int:
-    """Concurrent trials on a machine or cluster: as many as fit, or `slots` where it is a number.
+    """Concurrent trials on a machine or cluster: as many as fit, or `slots` where it is
+    a number.
 
-    Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
+    Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not
+    fit.
 
     >>> choose_slots(Resources(workers=2), Machine(cpus=8))
     4
     """
-    workers, slots, cpus_per_worker = share.workers or 1, share.slots, share.cpus_per_worker
-    gpus_per_worker, cpus, gpus = share.gpus_per_worker or 0.0, machine.cpus, machine.gpus
+    workers, slots, cpus_per_worker = (
+        share.workers or 1,
+        share.slots,
+        share.cpus_per_worker,
+    )
+    gpus_per_worker, cpus, gpus = (
+        share.gpus_per_worker or 0.0,
+        machine.cpus,
+        machine.gpus,
+    )
     fits = math.floor(cpus / (workers * cpus_per_worker))
     if fits < (slots or 1):
         raise InvalidInput(
             f"expected slots * workers * cpus_per_worker <= {cpus:g} CPUs, got"
-            f" slots={slots or 1} * workers={workers} * cpus_per_worker={cpus_per_worker}"
+            f" slots={slots or 1} * workers={workers} *"
+            f" cpus_per_worker={cpus_per_worker}"
         )
     if gpus_per_worker > 0:
         # A worker's GPU share is on one GPU.
         per_gpu = math.floor(1 / gpus_per_worker + 1e-9)
-        seats = gpus * per_gpu if per_gpu else math.floor(gpus / math.ceil(gpus_per_worker))
+        seats = (
+            gpus * per_gpu if per_gpu else math.floor(gpus / math.ceil(gpus_per_worker))
+        )
         fits_gpu = math.floor(seats / workers)
         if fits_gpu < (slots or 1):
             raise InvalidInput(
-                f"expected slots * workers * gpus_per_worker to fit on {gpus:g} GPUs, got"
-                f" slots={slots or 1} * workers={workers} * gpus_per_worker={gpus_per_worker:g}"
+                f"expected slots * workers * gpus_per_worker to fit on {gpus:g} GPUs,"
+                f" got"
+                f" slots={slots or 1} * workers={workers} *"
+                f" gpus_per_worker={gpus_per_worker:g}"
             )
         fits = min(fits, fits_gpu)
     return slots or fits
 
 
 def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> int:
-    """Of `slots` concurrent trials those that fit into `memory` bytes, at least one, where the
-    largest process has taken `peak` bytes; 0: none has run, and 2 GiB are assumed.
+    """Of `slots` concurrent trials those that fit into `memory` bytes, at least one,
+    where the largest process has taken `peak` bytes; 0: none has run, and 2 GiB are
+    assumed.
 
     >>> fit_into_memory(8, workers=2, peak=2**30, memory=12 * 2**30)
     5
@@ -103,12 +120,15 @@ def sentence(plan: Plan, resources: Resources) -> str:
 def this_machine(resources: Resources) -> Machine:
     """This machine, with its GPUs where the trials may use some."""
     return Machine(
-        cpus=machine_cpus(), gpus=machine_gpus() if resources.gpus_per_worker != 0 else 0
+        cpus=machine_cpus(),
+        gpus=machine_gpus() if resources.gpus_per_worker != 0 else 0,
     )
 
 
 def machine_gpus() -> int:
-    """GPUs that torch finds; imported only where a driver is: planning has no other need of it."""
+    """GPUs that torch finds; imported only where a driver is: planning has no other
+    need of it.
+    """
     if "torch" not in sys.modules and not any(map(os.path.exists, _DRIVERS)):
         return 0
     import torch
@@ -117,13 +137,21 @@ def machine_gpus() -> int:
 
 
 def gpu_share(asked: float | None, machine: Machine | None) -> float | None:
-    """GPUs of a worker: as asked, by default 1 where there are any; None where that is unknown."""
+    """GPUs of a worker: as asked, by default 1 where there are any; None where that is
+    unknown.
+    """
     return asked if asked is not None or machine is None else float(machine.gpus > 0)
 
 
 def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """CPUs that this process may use: its affinity, or its container's quota where that is less."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    """CPUs that this process may use: its affinity, or its container's quota where that
+    is less.
+    """
+    available = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count()
+    )
     cpus = available or 1
     with suppress(OSError, ValueError):  # there is no file, or the quota is "max"
         quota, period = cgroup.read_text().split()

@@ -1,5 +1,5 @@
-"""The price of a private selection before it runs: of the best trial alone, and for comparison
-of all of them. Pure but for `account`.
+"""The price of a private selection before it runs: of the best trial alone, and for
+comparison of all of them. Pure but for `account`.
 """
 
 from dataclasses import asdict, dataclass
@@ -25,11 +25,11 @@ from trainables.errors import InvalidInput
 class SelectionPrice:
     """Both prices of a private selection at `delta`.
 
-    `epsilon_selected` holds where only the best trial is released. `epsilon_composed` is the
-    composition of the (rounded) mean number of trials of the costliest configuration, and
-    `epsilon_one_trial` the cost of one of them. `claim` is the meaning of `epsilon_selected` for an
-    attacker. The ledger is charged with `release`; `configurations` are the releases of a trial of
-    each configuration.
+    `epsilon_selected` holds where only the best trial is released. `epsilon_composed`
+    is the composition of the (rounded) mean number of trials of the costliest
+    configuration, and `epsilon_one_trial` the cost of one of them. `claim` is the
+    meaning of `epsilon_selected` for an attacker. The ledger is charged with `release`;
+    `configurations` are the releases of a trial of each configuration.
     """
 
     law: str
@@ -45,18 +45,24 @@ class SelectionPrice:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures for JSON and the card, those of the claim beside the others."""
-        figures = {name: each for name, each in vars(self).items() if name not in _BESIDE}
+        figures = {
+            name: each for name, each in vars(self).items() if name not in _BESIDE
+        }
         return figures | asdict(self.claim)
 
     def sentence(self) -> str:
         """A sentence with both prices."""
         selected, composed, one = map(
-            format_epsilon, (self.epsilon_selected, self.epsilon_composed, self.epsilon_one_trial)
+            format_epsilon,
+            (self.epsilon_selected, self.epsilon_composed, self.epsilon_one_trial),
         )
         return (
-            f"The best of a {self.law} number of trials with mean {self.mean:g}, drawn from"
-            f" {self.num_configurations} configurations: epsilon_selected {selected} at delta"
-            f" {format_delta(self.delta)}. One trial: {one}; {round(self.mean)} trials that are all"
+            f"The best of a {self.law} number of trials with mean {self.mean:g}, drawn"
+            f" from"
+            f" {self.num_configurations} configurations: epsilon_selected {selected} at"
+            f" delta"
+            f" {format_delta(self.delta)}. One trial: {one}; {round(self.mean)} trials"
+            f" that are all"
             f" shown: {composed}."
         )
 
@@ -65,33 +71,42 @@ _OFF = 1.01  # times a target: what two versions of an accountant may differ by
 _BESIDE = {"claim", "release", "configurations"}
 
 
-def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Plan, SelectionPrice]:
+def priced(
+    space: SearchSpace, *, account: Accounting
+) -> tuple[SearchSpace, Plan, SelectionPrice]:
     """A private selection with the noise that its target needs, its plan and its price.
 
-    Raises: InvalidInput where no noise reaches the target, or one that was given misses it; for a
-    mean above the number of points of a space without ranges, a range that changes the cost of a
-    trial, configurations with different units of privacy, a `budget.total` that the selection
-    exceeds.
+    Raises: InvalidInput where no noise reaches the target, or one that was given misses
+    it; for a mean above the number of points of a space without ranges, a range that
+    changes the cost of a trial, configurations with different units of privacy, a
+    `budget.total` that the selection exceeds.
     """
     law, target = law_of(space), space.search.target_epsilon
     number = Number(law=law.law, mean=law.mean)
     if target is not None and NOISE not in space.override:
         _, releases, delta = _configurations(_at_noise(space, 1.0), account)
-        found = selection.noise_for(releases, target_epsilon=target, delta=delta, number=number)
+        found = selection.noise_for(
+            releases, target_epsilon=target, delta=delta, number=number
+        )
         space = _at_noise(space, found)
     plan, releases, delta = _configurations(space, account)
     ends = [[*at_ends(space, trial.variant, trial.values)] for trial in plan.to_run]
     if not any(ends) and law.mean > len(ends):
         raise InvalidInput(
-            f"expected search.num_trials.mean of at most {len(ends)}, the points of the space, got"
+            f"expected search.num_trials.mean of at most {len(ends)}, the points of the"
+            f" space, got"
             f" {law.mean:g}"
         )
     for release, along in zip(releases, ends, strict=True):
-        for path, point in along:  # the middle of a range, which was priced, costs what its ends do
+        for (
+            path,
+            point,
+        ) in along:  # the middle of a range, which was priced, costs what its ends do
             config = point.config
             if config and accounting.release(account.mechanism(config)) != release:
                 raise InvalidInput(
-                    f"axes.{path}: expected a list of values with strategy private_selection, got"
+                    f"axes.{path}: expected a list of values with strategy"
+                    f" private_selection, got"
                     " a range along which a trial's epsilon changes"
                 )
     chosen = selection.release_of(releases, number=number)
@@ -102,22 +117,27 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
         alone = selection.epsilon_of_choice_alone(number, delta=delta)
         if alone > total:
             raise InvalidInput(
-                f"expected budget.total of at least {format_epsilon(alone)}, what the choice alone"
+                f"expected budget.total of at least {format_epsilon(alone)}, what the"
+                f" choice alone"
                 f" costs among a number of trials with mean {law.mean:g}, got {total:g}"
             )
         raise InvalidInput(
             f"the selection costs epsilon {format_epsilon(selected)} at delta"
             f" {format_delta(delta)}, which exceeds budget.total={total:g}"
         )
-    # The calibrated noise is an override, too, and may be slightly off under another version.
+    # The calibrated noise is an override, too, and may be slightly off under another
+    # version.
     if target is not None and selected > _OFF * target:
         raise InvalidInput(
-            f"expected no {NOISE} with search.target_epsilon={target:g}: one value for all trials"
-            f" is found for the target, got {space.override.get(NOISE)}, with which the selection"
+            f"expected no {NOISE} with search.target_epsilon={target:g}: one value for"
+            f" all trials"
+            f" is found for the target, got {space.override.get(NOISE)}, with which the"
+            f" selection"
             f" costs epsilon {format_epsilon(selected)}"
         )
     of_dearest = max(
-        releases, key=lambda what: accounting.certify(what, delta=delta, effort="plan").epsilon
+        releases,
+        key=lambda what: accounting.certify(what, delta=delta, effort="plan").epsilon,
     )
     every = [of_dearest] * max(1, round(law.mean))
     composed = accounting.certify(every, delta=delta).epsilon
@@ -139,8 +159,8 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
 def _configurations(
     space: SearchSpace, account: Accounting
 ) -> tuple[Plan, selection.Configurations, float]:
-    """The plan of the configurations that trials are drawn from, what a trial of each releases, and
-    the smallest delta.
+    """The plan of the configurations that trials are drawn from, what a trial of each
+    releases, and the smallest delta.
     """
     plan = planning.make(space, account=account)
     planning.require_one_corpus(space, plan)
@@ -148,7 +168,8 @@ def _configurations(
     mechanisms = [account.mechanism(trial.config) for trial in plan.to_run]
     if any(mechanism.starts for mechanism in mechanisms):
         raise InvalidInput(
-            "expected a public encoder with strategy private_selection, got an export that was"
+            "expected a public encoder with strategy private_selection, got an export"
+            " that was"
             " trained on records of this data set: another strategy composes with it"
         )
     releases = [accounting.release(mechanism) for mechanism in mechanisms]
@@ -157,4 +178,6 @@ def _configurations(
 
 def _at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:
     """The space with one noise multiplier in every trial."""
-    return space.model_copy(update={"override": {**space.override, NOISE: noise_multiplier}})
+    return space.model_copy(
+        update={"override": {**space.override, NOISE: noise_multiplier}}
+    )

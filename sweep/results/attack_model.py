@@ -22,14 +22,18 @@ def attack_run(
     delta: float | None,
     factory: str | None,
 ) -> dict[str, Any]:
-    """Figures and notes of the attacks that need only the model. Records with a label that the
-    model lacks are left out, and so are those in both files. `delta` None: 1e-5.
+    """Figures and notes of the attacks that need only the model. Records with a label
+    that the model lacks are left out, and so are those in both files. `delta` None:
+    1e-5.
 
-    Raises: InvalidInput for a folder or files that cannot be used; fewer than 5 records on a side.
+    Raises: InvalidInput for a folder or files that cannot be used; fewer than 5 records
+    on a side.
     """
     require_export(folder)
     if members is None or non_members is None:
-        raise InvalidInput(f"expected --members FILE and --non-members FILE for {folder}")
+        raise InvalidInput(
+            f"expected --members FILE and --non-members FILE for {folder}"
+        )
     model = saved.load(folder, factory=factory)
     sides = [_read(path) for path in (members, non_members)]
     both = {each.tokens for each in sides[0]} & {each.tokens for each in sides[1]}
@@ -46,7 +50,9 @@ def attack_run(
     member = (np.arange(len(records)) < len(kept[0]))[known]
     few = min(int(member.sum()), int((~member).sum()))
     if few < 5:
-        raise InvalidInput(f"expected at least 5 records in each file, got {few} that can be used")
+        raise InvalidInput(
+            f"expected at least 5 records in each file, got {few} that can be used"
+        )
     chosen = list(itertools.compress(records, known))
     predicted = model.read(chosen)
     signals = attacks.gather(
@@ -66,11 +72,14 @@ def attack_run(
     if figures["mia_blind_auc_low"] > 0.5:
         notes.append(
             f"the files distinguish members without any model (blind AUC"
-            f" {figures['mia_blind_auc']:.3f}): the other figures may not concern the model"
+            f" {figures['mia_blind_auc']:.3f}): the other figures may not concern the"
+            f" model"
         )
     return figures | ({"notes": notes} if notes else {})
 
 
 def _read(path: Path) -> list[Utterance]:
     reader = catalogue.entry("datasets", "json_lines")
-    return list(reader.read(path, config=data_config(name="json_lines", path=str(path))))
+    return list(
+        reader.read(path, config=data_config(name="json_lines", path=str(path)))
+    )

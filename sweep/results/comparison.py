@@ -1,4 +1,6 @@
-"""Comparison of two sweeps or trials, paired over the same test utterances, with intervals."""
+"""Comparison of two sweeps or trials, paired over the same test utterances, with
+intervals.
+"""
 
 import math
 from dataclasses import dataclass
@@ -27,9 +29,9 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
-    and its 95 % interval (paired bootstrap over test utterances), None where A makes too few errors
-    or the two were not `tested_on_the_same` utterances.
+    """`figures` has each metric on both sides; `paired` the change of SER from A to B
+    in percent and its 95 % interval (paired bootstrap over test utterances), None where
+    A makes too few errors or the two were not `tested_on_the_same` utterances.
     """
 
     first: Side
@@ -42,13 +44,15 @@ class Comparison:
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     """The side called `text`: SWEEP (its best trial by validation SER) or SWEEP:TRIAL.
 
-    Raises: InvalidInput where there is no such sweep or trial, nothing has finished, a sweep has
-    trials on several corpora, or `epsilon_max` would choose where a trial is named.
+    Raises: InvalidInput where there is no such sweep or trial, nothing has finished, a
+    sweep has trials on several corpora, or `epsilon_max` would choose where a trial is
+    named.
     """
     name, _, trial = text.partition(":")
     if trial and epsilon_max is not None:
         raise InvalidInput(
-            f"expected the name of a sweep with epsilon-max={epsilon_max:g}, which chooses among"
+            f"expected the name of a sweep with epsilon-max={epsilon_max:g}, which"
+            f" chooses among"
             f" its trials, got the trial {text}"
         )
     folder = store.open_sweep(home, name)
@@ -57,7 +61,9 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
         wanted = folder.plan_of(trial).id
         record = next(r for r in records if r.plan.id == wanted)
         if not record.status.is_finished:
-            raise InvalidInput(f"expected a finished trial, got {wanted} ({record.status})")
+            raise InvalidInput(
+                f"expected a finished trial, got {wanted} ({record.status})"
+            )
     else:
         record = select.choose_one(records, epsilon_max=epsilon_max)
     return Side(folder=folder, record=record)
@@ -69,13 +75,20 @@ def compare(first: Side, second: Side) -> Comparison:
 
     values = {
         name: (select.value(first.record, name), select.value(second.record, name))
-        for name in (*figures.listed_figures(), *map(attacks.auc_of, catalogue.names("attacks")))
+        for name in (
+            *figures.listed_figures(),
+            *map(attacks.auc_of, catalogue.names("attacks")),
+        )
     }
     found = None
     if first.record.plan.fields["data"] == second.record.plan.fields["data"]:
-        sides = (each.folder.trial_folder(each.record.plan.id) for each in (second, first))
+        sides = (
+            each.folder.trial_folder(each.record.plan.id) for each in (second, first)
+        )
         found = saved_predictions.mean_ser_change(*([place] for place in sides))
-    change = found and tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
+    change = found and tuple(
+        found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high")
+    )
     return Comparison(
         first=first,
         second=second,
@@ -90,7 +103,9 @@ def comparison_table(found: Comparison) -> FittedTable:
     heads = ["trial", *map(figures.label, found.figures)]
     columns = [Column(head="", name="figure", cells=heads, is_text=True, is_left=True)]
     for place, side in enumerate((found.first, found.second)):
-        values = (formats.figure(name, pair[place]) for name, pair in found.figures.items())
+        values = (
+            formats.figure(name, pair[place]) for name, pair in found.figures.items()
+        )
         cells = [side.record.plan.name, *values]
         columns.append(Column(head=side.name, cells=cells, is_text=True))
     return FittedTable(title="B against A", columns=columns)
@@ -102,7 +117,8 @@ def sentences(found: Comparison) -> list[str]:
         change, low, high = found.paired
         verdict = "" if low <= 0 <= high else ", significant"
         return [
-            f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to {high:+.1f}{verdict}),"
+            f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to"
+            f" {high:+.1f}{verdict}),"
             " paired over the test utterances."
         ]
     if found.figures.get("ser", (None, None))[0] == 0:

@@ -1,8 +1,10 @@
-"""Export of a trial as a folder: config, weights, labels, privacy card, metrics, provenance.
+"""Export of a trial as a folder: config, weights, labels, privacy card, metrics,
+provenance.
 
 Its content is an allow list, named here or as fields of a document (`export_documents`,
-`PrivacyCard`), without curator-only data: no membership figures, signals, training losses, times of
-steps, counts or hashes of private records, or paths on the curator's machine.
+`PrivacyCard`), without curator-only data: no membership figures, signals, training
+losses, times of steps, counts or hashes of private records, or paths on the curator's
+machine.
 """
 
 import math
@@ -16,7 +18,13 @@ from typing import Any
 from sweep.results import export_check, select
 from sweep.results.export_documents import About, write_model
 from sweep.results.export_origin import keep_origin
-from sweep.results.local_paths import fields_with_paths, in_text, in_word, paths_in, without_folders
+from sweep.results.local_paths import (
+    fields_with_paths,
+    in_text,
+    in_word,
+    paths_in,
+    without_folders,
+)
 from sweep.results.privacy_cards import JSON, write_card
 from sweep.results.utility_gap import refusal
 from sweep.spending.filter import stored_filter, total_of
@@ -53,21 +61,26 @@ def export_trial(
     chosen_by: str | None = None,
     review: Review | None = None,
 ) -> Path:
-    """Write the finished trial into the new folder `target`, whole or not at all; returns it.
+    """Write the finished trial into the new folder `target`, whole or not at all;
+    returns it.
 
     `chosen_by` is the metric of the choice, `review` the reviewer's decision.
 
-    Raises: InvalidInput where `target` exists, the trial has not finished, is a baseline without
-    noise beside a budget of epsilon, or lacks its privacy card or a whole model; InvalidData where
-    a file differs from the trial's manifest, or the card does not match the trial.
+    Raises: InvalidInput where `target` exists, the trial has not finished, is a
+    baseline without noise beside a budget of epsilon, or lacks its privacy card or a
+    whole model; InvalidData where a file differs from the trial's manifest, or the card
+    does not match the trial.
     """
     if not record.status.is_finished:
-        raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
+        raise InvalidInput(
+            f"expected a finished trial, got {record.plan.id} ({record.status})"
+        )
     budget = folder.space().budget
     cost = select.value(record, EPSILON)
     if (budget.epsilon or budget.total) and record.plan.is_exempt and cost:
         raise InvalidInput(
-            f"expected a trial within the budget of {folder.name}, got {record.plan.id}, a baseline"
+            f"expected a trial within the budget of {folder.name}, got"
+            f" {record.plan.id}, a baseline"
             " without noise, which is for the curator only"
         )
     require_new(target)
@@ -98,7 +111,9 @@ def export_trial(
 def require_new(target: Path) -> None:
     """Raises: InvalidInput where `target` exists."""
     if target.exists():
-        raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")
+        raise InvalidInput(
+            f"expected a new folder for the export, got {target}, which exists"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,19 +151,23 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
     epsilon = format_epsilon(select.value(best, EPSILON))
     config = formats.argument(config_to_repeat(folder, best, place))
     return BestExport(
-        place=str(place), sentence=f"best: {place}, epsilon {epsilon} (`sweep run {config}`)"
+        place=str(place),
+        sentence=f"best: {place}, epsilon {epsilon} (`sweep run {config}`)",
     )
 
 
 def config_to_repeat(folder: SweepFolder, record: TrialRecord, exported: Path) -> Path:
-    """The config that repeats an exported trial here: its own where the export's lacks folders."""
+    """The config that repeats an exported trial here: its own where the export's lacks
+    folders.
+    """
     home = folder.trial_folder(record.plan.id)
     return (home if fields_with_paths(record.plan.fields) else exported) / _CONFIG
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
-    """The trial's figures without those that only the curator may see, or that reveal a counted
-    number of records, and without times: how long a step took follows from the records in it.
+    """The trial's figures without those that only the curator may see, or that reveal a
+    counted number of records, and without times: how long a step took follows from the
+    records in it.
     """
     return {
         name: value
@@ -160,25 +179,33 @@ def public_metrics(record: TrialRecord) -> dict[str, float | None]:
 def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
     """The card that an export needs.
 
-    Raises: InvalidInput where there is none, InvalidData where it is not the trial's own.
+    Raises: InvalidInput where there is none, InvalidData where it is not the trial's
+    own.
     """
     own, place = record.privacy, folder.trial_folder(record.plan.id) / JSON
     card = card_of(folder, record)
     if own is None or card is None or not place.exists():
-        raise InvalidInput(f"expected the trial's privacy card in {place}, got none: no export")
+        raise InvalidInput(
+            f"expected the trial's privacy card in {place}, got none: no export"
+        )
     written = cards.read(read_json(place), where=place)
     for name in PrivacyCard.model_fields:
         if getattr(written, name) != getattr(own, name):
-            raise InvalidData(f"expected {place} to match the trial, got another {name}")
+            raise InvalidData(
+                f"expected {place} to match the trial, got another {name}"
+            )
     epsilon = record.metrics.get(EPSILON)
     if epsilon is not None and not math.isclose(epsilon, own.epsilon, rel_tol=1e-6):
         raise InvalidData(f"expected {place} to match the trial, got another epsilon")
     selected = None
     if own.selection is not None and own.selection.epsilon_selected is not None:
-        selected = selection_charge(Ledger(folder.path.parent / FILE), folder.ledger_name)
+        selected = selection_charge(
+            Ledger(folder.path.parent / FILE), folder.ledger_name
+        )
         if selected is None:
             raise InvalidData(
-                f"expected the ledger's entry of the selection that {place} claims, got none:"
+                f"expected the ledger's entry of the selection that {place} claims, got"
+                f" none:"
                 " restore the ledger from a copy"
             )
     accountant = record.plan.fields.get("privacy", {}).get("accountant")
@@ -191,21 +218,29 @@ _MORE = 1.01  # an older version's bound may be looser, and is a bound
 
 
 def require_certified(
-    card: PrivacyCard, place: Path, *, accountant: str | None = None, selected: Entry | None = None
+    card: PrivacyCard,
+    place: Path,
+    *,
+    accountant: str | None = None,
+    selected: Entry | None = None,
 ) -> None:
-    """The last word before a model leaves, whatever was stored before: each figure of the claim is
-    computed anew from the card's mechanism, by the trial's `accountant`; that of a private
-    selection's best trial from what its ledger was charged (`selected`).
+    """The last word before a model leaves, whatever was stored before: each figure of
+    the claim is computed anew from the card's mechanism, by the trial's `accountant`;
+    that of a private selection's best trial from what its ledger was charged
+    (`selected`).
 
     Raises: InvalidData where a figure is not the one that was computed.
     """
     for name, known in _certified(card, accountant, selected).items():
         stated = getattr(card, name)
-        if stated is None or (known is not None and known * _LESS <= stated <= known * _MORE):
+        if stated is None or (
+            known is not None and known * _LESS <= stated <= known * _MORE
+        ):
             continue
         due = "none" if known is None else f"{known:.6g}"
         raise InvalidData(
-            f"expected {place} to claim {name} {due}, which its mechanism costs, got {stated:.6g}"
+            f"expected {place} to claim {name} {due}, which its mechanism costs, got"
+            f" {stated:.6g}"
         )
 
 
@@ -215,7 +250,11 @@ def _certified(
     """The figures of a claim by their names on a card; None: there is none."""
     nothing = ClaimMeaning(gaussian_mu=math.inf, max_tpr_1pct=1.0, max_tpr_01pct=1.0)
     if math.isinf(card.epsilon) or card.delta is None:
-        return {**asdict(nothing), EPSILON_REPLACE_ONE: math.inf, "epsilon_rdp": math.inf}
+        return {
+            **asdict(nothing),
+            EPSILON_REPLACE_ONE: math.inf,
+            "epsilon_rdp": math.inf,
+        }
     from trainables.dp.accounting import account
     from trainables.dp.accounting.accountants import selection  # slow to import
 
@@ -240,7 +279,9 @@ def _certified(
 
 
 def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:
-    """A trial's privacy card with what the whole sweep has spent; None where it has no card."""
+    """A trial's privacy card with what the whole sweep has spent; None where it has no
+    card.
+    """
     card = record.privacy
     if card is None:
         return None
@@ -251,8 +292,8 @@ def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:
 
 
 def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
-    """The composition of the sweep's releases, None if they do not compose (or there are none), and
-    why its best trial has no cheaper price.
+    """The composition of the sweep's releases, None if they do not compose (or there
+    are none), and why its best trial has no cheaper price.
 
     Raises: InvalidData where the ledger or the sweep's log lacks what the other has.
     """
@@ -271,7 +312,9 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     try:
         starts = once(start for entry in entries for start in entry.starts)
         releases = [*starts.values(), *(entry.release for entry in entries)]
-        total = total_of(folder.space(), releases, delta=delta, kept=stored_filter(folder))
+        total = total_of(
+            folder.space(), releases, delta=delta, kept=stored_filter(folder)
+        )
     except CannotAnalyze as problem:
         return None, str(problem)
     beside = _beside_total(folder, {entry.trial for entry in own_entries} & exempt)
@@ -284,23 +327,26 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
     if baselines:
         found.append(
             f"{formats.count(len(baselines), 'baseline')} of the sweep, exempt"
-            " from its budgets: who sees such a trial learns from it what its own epsilon allows,"
+            " from its budgets: who sees such a trial learns from it what its own"
+            " epsilon allows,"
             " which without noise is anything"
         )
     parts = {_parts_of(trial) for trial in folder.plan().trials if trial.runs}
     if len({corpus for corpus, _ in parts}) < len(parts):
         public = any(fraction is not None for _, (*_, fraction) in parts)
         found.append(
-            f"validation{', test and public' if public else ' and test'} records, which differ"
-            " between trials of the sweep: the total is about records that no trial is validated or"
+            f"validation{', test and public' if public else ' and test'} records, which"
+            f" differ"
+            " between trials of the sweep: the total is about records that no trial is"
+            " validated or"
             f" tested on{' or takes as public' if public else ''}"
         )
     return found
 
 
 def _parts_of(trial: PlannedTrial) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The corpus of a trial, the fields that determine its test records, and last its public share
-    (None: no share).
+    """The corpus of a trial, the fields that determine its test records, and last its
+    public share (None: no share).
     """
     data = trial.fields.get("data", {})
     corpus = tuple(map(data.get, ("name", "path")))
@@ -308,19 +354,25 @@ def _parts_of(trial: PlannedTrial) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _about(
-    folder: SweepFolder, record: TrialRecord, card: PrivacyCard, *, chosen_by: str | None
+    folder: SweepFolder,
+    record: TrialRecord,
+    card: PrivacyCard,
+    *,
+    chosen_by: str | None,
 ) -> About:
     about = folder.about()
     # A trial's own notes speak of its attacks and are for the curator.
     notes = [card.provenance] if card.provenance else []
     if LEAKAGE in folder.space().search.objectives:
         notes.append(
-            "the search went by leakage, which is computed from private records without noise: no"
+            "the search went by leakage, which is computed from private records without"
+            " noise: no"
             " epsilon covers which settings were tried"
         )
     if chosen_by is not None and not is_public(chosen_by):
         notes.append(
-            f"chosen by {chosen_by}, which is computed from private records without noise: the"
+            f"chosen by {chosen_by}, which is computed from private records without"
+            f" noise: the"
             " epsilon does not cover the choice"
         )
     generates = catalogue.about("tasks", record.plan.task).generation

@@ -18,7 +18,8 @@ from trainables.models.encoders import hub
 from trainables.models.encoders.named_files import copies_in, encoders_of
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
-# What a tokenizer and a language model are loaded from (`models._hub_lm`); public moments.
+# What a tokenizer and a language model are loaded from (`models._hub_lm`); public
+# moments.
 _FILES = ("sizes.json", "base.json", "tokenizer.json", "moments-[0-9].safetensors")
 _FOLDER = "tokenizer"
 
@@ -36,8 +37,8 @@ class ModelFile(Document):
 
 
 class SynthesisFile(Document):
-    """`synthesis.json` of language models: architecture, training settings, and the frequencies of
-    the prompts, which are public or released with noise.
+    """`synthesis.json` of language models: architecture, training settings, and the
+    frequencies of the prompts, which are public or released with noise.
     """
 
     model: dict[str, Any]
@@ -67,8 +68,9 @@ class About(Document):
 
 
 def write_model(source: Path, target: Path) -> None:
-    """Copy the model folder of a trial: weights, tokenizer, and the named fields of its JSON files.
-    Also write label maps, and a BERT's encoder in the format of `transformers`.
+    """Copy the model folder of a trial: weights, tokenizer, and the named fields of its
+    JSON files. Also write label maps, and a BERT's encoder in the format of
+    `transformers`.
 
     Raises: InvalidInput where the trial has no complete model.
     """
@@ -83,12 +85,16 @@ def write_model(source: Path, target: Path) -> None:
     except (OSError, SafetensorError):
         has_weights = False
     if not has_weights:
-        raise InvalidInput(f"expected weights in {weights}, got an empty or damaged file")
+        raise InvalidInput(
+            f"expected weights in {weights}, got an empty or damaged file"
+        )
     target.mkdir(mode=0o700)
     kinds: dict[str, type[Document]] = {MODEL: ModelFile, SYNTHESIS: SynthesisFile}
     known = {name: kind for name, kind in kinds.items() if (source / name).is_file()}
     if not known:
-        raise InvalidInput(f"expected a model ({' or '.join(kinds)}) in {source}, got none")
+        raise InvalidInput(
+            f"expected a model ({' or '.join(kinds)}) in {source}, got none"
+        )
     for name, kind in known.items():
         try:
             document = kind.model_validate(read_json(source / name))
@@ -101,7 +107,9 @@ def write_model(source: Path, target: Path) -> None:
             from trainables.models.text.hub_lm import copy_base  # torch
 
             # Of a local language model adapters get a copy, in place of its path.
-            encoder = copy_base(document.model.get("encoder", "scratch"), source, target)
+            encoder = copy_base(
+                document.model.get("encoder", "scratch"), source, target
+            )
             model = {**document.model, "encoder": encoder}
             document = document.model_copy(update={"model": model})
         dump_json(target / name, document.to_dict(), indent=1)
@@ -123,6 +131,9 @@ def write_model(source: Path, target: Path) -> None:
         copied, encoders = write_encoder(target), encoders_of(fields["model"])
         if copied is not None and encoders:  # instead of the paths of local encoders
             copies = map(str, copies_in(Path(copied.name), number=len(encoders)))
-            named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
+            named = [
+                c if hub.is_local(e) else e
+                for e, c in zip(encoders, copies, strict=True)
+            ]
             fields["model"]["encoder"] = named if len(named) > 1 else named[0]
             dump_json(target / MODEL, fields, indent=1)

@@ -1,5 +1,6 @@
-"""What an export with weights that can be an encoder leaves in its home and in its folder: the home
-keeps which records they were trained on, the folder an opaque id, epsilon and delta.
+"""What an export with weights that can be an encoder leaves in its home and in its
+folder: the home keeps which records they were trained on, the folder an opaque id,
+epsilon and delta.
 """
 
 from pathlib import Path
@@ -17,9 +18,11 @@ from trainables.models.encoders.named_files import encoders_of
 from trainables.models.encoders.origin import FOLDER, Origin, write_origin
 
 
-def keep_origin(folder: SweepFolder, record: TrialRecord, card: PrivacyCard, model: Path) -> None:
-    """Write the export `model` of a trial into its home, then `export.json` into its encoder. Heads
-    and adapters alone are no encoder: nothing is written for them.
+def keep_origin(
+    folder: SweepFolder, record: TrialRecord, card: PrivacyCard, model: Path
+) -> None:
+    """Write the export `model` of a trial into its home, then `export.json` into its
+    encoder. Heads and adapters alone are no encoder: nothing is written for them.
 
     Raises: InvalidData where the ledger lacks an epoch of the trial.
     """
@@ -35,12 +38,14 @@ def keep_origin(folder: SweepFolder, record: TrialRecord, card: PrivacyCard, mod
         encoders=encoders,
     )
     if (model / FOLDER).is_dir():
-        write_origin(model / FOLDER, Origin(id=name, epsilon=card.epsilon, delta=card.delta))
+        write_origin(
+            model / FOLDER, Origin(id=name, epsilon=card.epsilon, delta=card.delta)
+        )
 
 
 def _trained_tensors(record: TrialRecord, model: Path) -> list[str]:
-    """Digests of the weights that another model can start from, without frozen ones, which are
-    those of a public encoder or of an export that the home knows.
+    """Digests of the weights that another model can start from, without frozen ones,
+    which are those of a public encoder or of an export that the home knows.
     """
     if (model / SYNTHESIS).is_file():  # another program can make an encoder of them
         return [*digests_in(model / WEIGHTS).values()]
@@ -55,15 +60,20 @@ def _trained_tensors(record: TrialRecord, model: Path) -> list[str]:
 
 
 def _entries(folder: SweepFolder, record: TrialRecord) -> tuple[Entry, ...]:
-    """What the ledger has charged for the weights of a trial: its attempts, or its selection."""
+    """What the ledger has charged for the weights of a trial: its attempts, or its
+    selection.
+    """
     every = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
-    found = tuple(entry for entry in every if entry.trial in (record.plan.id, SELECTION))
+    found = tuple(
+        entry for entry in every if entry.trial in (record.plan.id, SELECTION)
+    )
     is_selected = any(entry.trial == SELECTION for entry in found)
     if catalogue.kind_of("engines", record.plan.engine) == "prior":
         return found
     if not is_selected and uncharged_epochs(record.plan.id, record.epochs_done, found):
         raise InvalidData(
-            f"expected the ledger to have every epoch of trial {record.plan.id}, got less: restore"
+            f"expected the ledger to have every epoch of trial {record.plan.id}, got"
+            f" less: restore"
             " it from a copy, or charge them again (`sweep ledger --check --repair`)"
         )
     return found

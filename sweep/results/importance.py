@@ -1,7 +1,8 @@
 """Which axes of a sweep mattered, and which to search further.
 
-A random forest (Breiman 2001) learns the metric of choice from the axes' values; the importance of
-an axis is the accuracy lost when it is shuffled. Correlated axes share theirs.
+A random forest (Breiman 2001) learns the metric of choice from the axes' values; the
+importance of an axis is the accuracy lost when it is shuffled. Correlated axes share
+theirs.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _TOGETHER = 0.7  # rank correlation from which two axes' effects cannot be told 
 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
-    """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where no axis
-    matters; none for too few trials or axes); `explained` is the forest's out-of-bag R^2, at most
-    1, near or below 0 where the shares are unreliable.
+    """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where no
+    axis matters; none for too few trials or axes); `explained` is the forest's
+    out-of-bag R^2, at most 1, near or below 0 where the shares are unreliable.
     """
 
     shares: dict[str, float] = field(default_factory=dict)
@@ -45,8 +46,8 @@ class Importance:
 
 
 def importance(records: Sequence[TrialRecord]) -> Importance:
-    """The importance of every axis that varies among finished trials other than baselines, on one
-    corpus.
+    """The importance of every axis that varies among finished trials other than
+    baselines, on one corpus.
 
     Raises: InvalidInput where these trials have no figure in common.
     """
@@ -56,7 +57,9 @@ def importance(records: Sequence[TrialRecord]) -> Importance:
         return Importance()
     metric = select.metric_of_choice(finished)
     spreads = [(group.records[0], group.spread(metric)) for group in groups]
-    rows = [(one, s.mean) for one, s in spreads if s is not None and math.isfinite(s.mean)]
+    rows = [
+        (one, s.mean) for one, s in spreads if s is not None and math.isfinite(s.mean)
+    ]
     rows = random.Random(0).sample(rows, min(len(rows), _MOST))
     paths = varied_axes([one for one, _ in rows])
     if len(rows) < FEWEST or not paths:
@@ -66,12 +69,18 @@ def importance(records: Sequence[TrialRecord]) -> Importance:
 
     features = _features([one for one, _ in rows], paths)
     target = [mean for _, mean in rows]
-    forest = RandomForestRegressor(n_estimators=_TREES, oob_score=True, random_state=0, n_jobs=1)
+    forest = RandomForestRegressor(
+        n_estimators=_TREES, oob_score=True, random_state=0, n_jobs=1
+    )
     forest.fit(features, target)
-    lost = permutation_importance(forest, features, target, n_repeats=_SHUFFLES, random_state=0)
+    lost = permutation_importance(
+        forest, features, target, n_repeats=_SHUFFLES, random_state=0
+    )
     raw = np.maximum(lost.importances_mean, 0.0)
     total = float(raw.sum())
-    shares = {p: float(v) / total if total else 0.0 for p, v in zip(paths, raw, strict=True)}
+    shares = {
+        p: float(v) / total if total else 0.0 for p, v in zip(paths, raw, strict=True)
+    }
     return Importance(
         shares=dict(sorted(shares.items(), key=lambda pair: -pair[1])),
         explained=float(forest.oob_score_),
@@ -79,9 +88,9 @@ def importance(records: Sequence[TrialRecord]) -> Importance:
 
 
 def advice(records: Sequence[TrialRecord]) -> list[str]:
-    """The axes of which the best trial of a corpus has the smallest or largest value tried, in
-    sentences, among trials of its variant and epsilon: so none that moves epsilon, and none that
-    varies together with another.
+    """The axes of which the best trial of a corpus has the smallest or largest value
+    tried, in sentences, among trials of its variant and epsilon: so none that moves
+    epsilon, and none that varies together with another.
 
     Raises: InvalidInput where the trials on a corpus have no figure in common.
     """
@@ -98,9 +107,12 @@ def advice(records: Sequence[TrialRecord]) -> list[str]:
             mine = rank(value := value_of(best, path))
             if mine is None or len(ranks) < 2 or mine not in (min(ranks), max(ranks)):
                 continue
-            size, word = ("smallest", "smaller") if mine == min(ranks) else ("largest", "larger")
+            size, word = (
+                ("smallest", "smaller") if mine == min(ranks) else ("largest", "larger")
+            )
             said.append(
-                f"{label(path)}: the best trial{on} has the {size} value tried, {short(value)}:"
+                f"{label(path)}: the best trial{on} has the {size} value tried,"
+                f" {short(value)}:"
                 f" try {word}"
             )
     return said
@@ -112,20 +124,26 @@ def _is_kin(record: TrialRecord, best: TrialRecord) -> bool:
 
 
 def together(records: Sequence[TrialRecord], paths: Sequence[str]) -> set[str]:
-    """The axes whose effect may be that of another of `paths`, with which they vary together."""
+    """The axes whose effect may be that of another of `paths`, with which they vary
+    together.
+    """
     ranks = _features(records, paths).rank(method="dense")
     are_related = ranks.corr().abs() >= _TOGETHER
     found: set[str] = set()
     for one, other in itertools.combinations(paths, 2):
         pairs = len(ranks[[one, other]].drop_duplicates())
-        is_one_to_one = set(ranks[[one, other]].nunique()) == {pairs} and pairs < len(ranks)
+        is_one_to_one = set(ranks[[one, other]].nunique()) == {pairs} and pairs < len(
+            ranks
+        )
         if is_one_to_one or are_related.loc[one, other]:
             found |= {one, other}
     return found
 
 
 def varied_axes(records: Sequence[TrialRecord]) -> list[str]:
-    """The axes, and `variant`, that have more than one value among records; seeds left out."""
+    """The axes, and `variant`, that have more than one value among records; seeds left
+    out.
+    """
     plans = [record.plan for record in records]
     paths = [path for path in varied_paths(plans) if path != "training.seed"]
     return [*(["variant"] if len({plan.variant for plan in plans}) > 1 else []), *paths]
@@ -137,8 +155,8 @@ def value_of(record: TrialRecord, path: str) -> Any:
 
 
 def _features(records: Sequence[TrialRecord], paths: Sequence[str]) -> pd.DataFrame:
-    """A column for each axis: numbers unchanged (a forest uses only their order), others numbered
-    by first appearance; missing values are below all.
+    """A column for each axis: numbers unchanged (a forest uses only their order),
+    others numbered by first appearance; missing values are below all.
     """
     import pandas as pd
 
@@ -147,6 +165,8 @@ def _features(records: Sequence[TrialRecord], paths: Sequence[str]) -> pd.DataFr
         values = [value_of(record, path) for record in records]
         column = pd.Series([rank(value) for value in values], dtype=float)
         if column.count() < sum(value is not None for value in values):
-            column = pd.Series(pd.factorize(np.array([repr(value) for value in values]))[0])
+            column = pd.Series(
+                pd.factorize(np.array([repr(value) for value in values]))[0]
+            )
         found[path] = column.fillna(column.min() - 1.0)
     return pd.DataFrame(found)

@@ -1,9 +1,10 @@
 """Attacks that use the finished trials of a sweep as each other's reference models.
 
-From the signals, attack scores and test counts in the trials' folders RMIA, LiRA and similar
-attacks are computed for all trials against all others, the certified bounds are corrected for the
-number of trials and compared with each trial's claim, and each trial is compared with its baseline.
-The result is the trial's panel in the log of the sweep; a later one replaces it.
+From the signals, attack scores and test counts in the trials' folders RMIA, LiRA and
+similar attacks are computed for all trials against all others, the certified bounds are
+corrected for the number of trials and compared with each trial's claim, and each trial
+is compared with its baseline. The result is the trial's panel in the log of the sweep;
+a later one replaces it.
 """
 
 import math
@@ -29,7 +30,9 @@ _OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")
 
 @dataclass
 class FinishedTrial:
-    """A finished trial with its folder and its signals, and what is found of it: the panel."""
+    """A finished trial with its folder and its signals, and what is found of it: the
+    panel.
+    """
 
     record: TrialRecord
     place: Path
@@ -49,7 +52,9 @@ class FinishedTrial:
 
 
 def write_panels(folder: SweepFolder) -> None:
-    """Compute and write every finished trial's panel, with a note on evidence that is damaged."""
+    """Compute and write every finished trial's panel, with a note on evidence that is
+    damaged.
+    """
     ended = []
     for record in folder.records():
         if record.status.is_finished:
@@ -76,8 +81,12 @@ def write_panels(folder: SweepFolder) -> None:
         folder.write_panel(plan.id, panel)
 
 
-def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str, float] | None:
-    """The certified bound and the claim of the same delta and relation that it violates, if any."""
+def violation(
+    metrics: Mapping[str, float | None], split: SplitMode
+) -> dict[str, float] | None:
+    """The certified bound and the claim of the same delta and relation that it
+    violates, if any.
+    """
     bound = metrics.get("epsilon_lower_bound")
     claim = metrics.get(attacks.audited(split))
     if bound is None or claim is None or not one_run.violates(bound, claim):
@@ -86,12 +95,16 @@ def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str
 
 
 def _pools(ended: Sequence[FinishedTrial]) -> list[list[tuple[FinishedTrial, Signals]]]:
-    """Pools of two or more trials on the same records, with a coin for each record (or pair)."""
+    """Pools of two or more trials on the same records, with a coin for each record (or
+    pair).
+    """
     pools: dict[tuple[str, str, bytes], list[tuple[FinishedTrial, Signals]]] = {}
     for each in ended:
         own = each.signals
         if own is not None and own.mode in SPLITS_WITH_COINS:
-            pools.setdefault((own.mode, own.corpus, own.records.tobytes()), []).append((each, own))
+            pools.setdefault((own.mode, own.corpus, own.records.tobytes()), []).append(
+                (each, own)
+            )
     return [pool for pool in pools.values() if len(pool) > 1]
 
 
@@ -119,10 +132,14 @@ def _judge_pool(pool: Sequence[tuple[FinishedTrial, Signals]]) -> None:
 
 
 def _against_others(
-    record: TrialRecord, trial: Signals, scores: Mapping[str, membership.Floats], *, num_trials: int
+    record: TrialRecord,
+    trial: Signals,
+    scores: Mapping[str, membership.Floats],
+    *,
+    num_trials: int,
 ) -> dict[str, float]:
-    """The figures of the attacks that use all other trials, and the certified bound where there is
-    one: the bounds hold together with probability 95 %.
+    """The figures of the attacks that use all other trials, and the certified bound
+    where there is one: the bounds hold together with probability 95 %.
     """
     card = record.privacy
     return _panel.panel(
@@ -136,8 +153,12 @@ def _against_others(
 
 
 def correct_bounds(ended: Sequence[FinishedTrial]) -> None:
-    """Make the certified bounds of all pools, and of trials without one, hold together."""
-    bounded = [each for each in ended if each.known.get("epsilon_lower_bound") is not None]
+    """Make the certified bounds of all pools, and of trials without one, hold
+    together.
+    """
+    bounded = [
+        each for each in ended if each.known.get("epsilon_lower_bound") is not None
+    ]
     for each in bounded:
         # Those of a pool that is the whole sweep hold together already.
         if each.metrics.get("epsilon_lower_bound_p") != one_run.ERROR / len(bounded):
@@ -145,10 +166,13 @@ def correct_bounds(ended: Sequence[FinishedTrial]) -> None:
 
 
 def against_baseline(
-    trial: FinishedTrial, found: Sequence[select.Group], ended: Mapping[str, FinishedTrial]
+    trial: FinishedTrial,
+    found: Sequence[select.Group],
+    ended: Mapping[str, FinishedTrial],
 ) -> dict[str, float]:
-    """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records, of the
-    baseline with the same seed, or of its first trial. `found` are the baselines of the `ended`.
+    """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same
+    records, of the baseline with the same seed, or of its first trial. `found` are the
+    baselines of the `ended`.
 
     Raises: InvalidData for a damaged file.
     """
@@ -166,18 +190,29 @@ def against_baseline(
 
 
 def _leakage_change(
-    trial: tuple[Signals, Path], base: tuple[Signals, Path], *, baseline: Mapping[str, float | None]
+    trial: tuple[Signals, Path],
+    base: tuple[Signals, Path],
+    *,
+    baseline: Mapping[str, float | None],
 ) -> dict[str, float]:
-    """The change of leakage, by the strongest attack on the `baseline` that both trials have."""
+    """The change of leakage, by the strongest attack on the `baseline` that both trials
+    have.
+    """
     rows = [own.is_evaluated for own, _ in (trial, base)]
     if not np.array_equal(trial[0].records[rows[0]], base[0].records[rows[1]]):
         return {}
-    if not all((place / saved_predictions.SCORES).exists() for _, place in (trial, base)):
+    if not all(
+        (place / saved_predictions.SCORES).exists() for _, place in (trial, base)
+    ):
         return {}
     scores = [saved_predictions.read_scores(place) for _, place in (trial, base)]
     both = scores[0].keys() & scores[1].keys()
-    known = {f"{attacks.auc_of(name)}{end}" for name in both for end in ("", "_low", "_high")}
-    best = attacks.strongest({name: value for name, value in baseline.items() if name in known})
+    known = {
+        f"{attacks.auc_of(name)}{end}" for name in both for end in ("", "_low", "_high")
+    }
+    best = attacks.strongest(
+        {name: value for name, value in baseline.items() if name in known}
+    )
     if best is None:
         return {}
     sign = -1.0 if best.inverted else 1.0

@@ -7,8 +7,11 @@ from typing import Any
 
 from sweep.store.plans import flat
 
-# In a word of a command: `/a/b`, `--to=/a/b`, `{path: /a/b}`, `sqlite:////a/b`; no web address.
-_FOLDERS = re.compile(r"(^|[\s=,\[{(\"']|sqlite://|file://)(?:~[^/]*)?/(?:[^/,\]})\"']*/)*")
+# In a word of a command: `/a/b`, `--to=/a/b`, `{path: /a/b}`, `sqlite:////a/b`; no web
+# address.
+_FOLDERS = re.compile(
+    r"(^|[\s=,\[{(\"']|sqlite://|file://)(?:~[^/]*)?/(?:[^/,\]})\"']*/)*"
+)
 
 
 def paths_in(value: Any) -> Iterator[str]:

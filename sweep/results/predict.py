@@ -1,4 +1,5 @@
-"""Prediction of intents and slots by an exported model: `load_model("folder")(["show flights"])`.
+"""Prediction of intents and slots by an exported model: `load_model("folder")(["show
+flights"])`.
 
 Only the exported folder (or its `model` folder) is needed, not the sweep.
 """
@@ -26,8 +27,8 @@ _LINES_AT_ONCE = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """The predicted meaning of an utterance. A slot is (name, first token, one past the last,
-    text); `confidence` is the probability of intent and tags together.
+    """The predicted meaning of an utterance. A slot is (name, first token, one past the
+    last, text); `confidence` is the probability of intent and tags together.
     """
 
     tokens: tuple[str, ...]
@@ -36,8 +37,8 @@ class Prediction:
     confidence: float
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, as `sweep score` reads it: `text` has one space between tokens. By hand,
-        because the slots of that format are objects.
+        """Plain data, as `sweep score` reads it: `text` has one space between tokens.
+        By hand, because the slots of that format are objects.
         """
         slots = [
             {"slot": name, "start": start, "end": end, "text": text}
@@ -54,7 +55,9 @@ class Prediction:
 class ExportedModel:
     """A trained model with its label maps. Call it with utterances."""
 
-    def __init__(self, saved: SavedModel, *, tokenize: Tokenization | None = None) -> None:
+    def __init__(
+        self, saved: SavedModel, *, tokenize: Tokenization | None = None
+    ) -> None:
         self._saved = saved
         self.model = saved.model
         self.schema = saved.schema
@@ -65,15 +68,18 @@ class ExportedModel:
         return tokens_of(text, tokenize=self.tokenize)
 
     def __call__(self, utterances: Sequence[str | Sequence[str]]) -> list[Prediction]:
-        """A prediction for each utterance, a text (cut as the texts of its training corpus were)
-        or a list of tokens.
+        """A prediction for each utterance, a text (cut as the texts of its training
+        corpus were) or a list of tokens.
 
-        Raises: InvalidInput for one without a token or with too many, naming its number.
+        Raises: InvalidInput for one without a token or with too many, naming its
+        number.
         """
         from trainables.attacks import FEATURES
         from trainables.saved import unlabelled
 
-        texts = [self.tokens_of(u) if isinstance(u, str) else tuple(u) for u in utterances]
+        texts = [
+            self.tokens_of(u) if isinstance(u, str) else tuple(u) for u in utterances
+        ]
         for number, tokens in enumerate(texts, start=1):
             if (problem := _problem(tokens)) is not None:
                 raise InvalidInput(f"{problem} in utterance {number}")
@@ -104,9 +110,9 @@ class ExportedModel:
 def answers(
     model: ExportedModel, groups: Iterable[Sequence[Line]], *, are_objects: bool = False
 ) -> Iterator[tuple[int, Prediction | str]]:
-    """For each line of `groups` its number and its prediction or problem, in order. A line is a
-    text or, with `are_objects`, a JSON object with `tokens` or `text`. Memory does not grow with
-    the input.
+    """For each line of `groups` its number and its prediction or problem, in order. A
+    line is a text or, with `are_objects`, a JSON object with `tokens` or `text`. Memory
+    does not grow with the input.
     """
     for group in groups:
         for start in range(0, len(group), _LINES_AT_ONCE):
@@ -115,7 +121,11 @@ def answers(
                 try:
                     if not isinstance(line, str):
                         raise line
-                    tokens = _tokens_in(line, model) if are_objects else model.tokens_of(line)
+                    tokens = (
+                        _tokens_in(line, model)
+                        if are_objects
+                        else model.tokens_of(line)
+                    )
                     found[number] = _problem(tokens) or tokens
                 except DocumentProblem as problem:
                     found[number] = str(problem)
@@ -129,7 +139,9 @@ def _tokens_in(line: str, model: ExportedModel) -> tuple[str, ...]:
     """Raises: DocumentProblem unless it is a JSON object with tokens or a text."""
     fields = parse_json(line)
     tokens = fields.get("tokens") if isinstance(fields, dict) else None
-    if isinstance(tokens, list) and all(isinstance(t, str) and t.split() == [t] for t in tokens):
+    if isinstance(tokens, list) and all(
+        isinstance(t, str) and t.split() == [t] for t in tokens
+    ):
         return tuple(tokens)
     text = fields.get("text") if isinstance(fields, dict) else None
     if tokens is not None or not isinstance(text, str):
@@ -144,13 +156,17 @@ def _problem(tokens: Sequence[str]) -> str | None:
 
 
 def load_model(
-    folder: str | Path, *, tokenize: Tokenization | None = None, factory: str | None = None
+    folder: str | Path,
+    *,
+    tokenize: Tokenization | None = None,
+    factory: str | None = None,
 ) -> ExportedModel:
-    """The model in an exported folder. `tokenize` is the tokenization; default: that of its
-    training corpus. `factory` names the code of a model with user code, which is then imported.
+    """The model in an exported folder. `tokenize` is the tokenization; default: that of
+    its training corpus. `factory` names the code of a model with user code, which is
+    then imported.
 
-    Raises: InvalidInput where the folder holds no model of intents and slots, InvalidData where its
-    files are damaged or differ from its manifest.
+    Raises: InvalidInput where the folder holds no model of intents and slots,
+    InvalidData where its files are damaged or differ from its manifest.
     """
     from sweep.results.exported import require_export
     from trainables import saved

@@ -1,4 +1,6 @@
-"""A sweep on disk as the frozen data of a report, and its page, charts for print, and tables."""
+"""A sweep on disk as the frozen data of a report, and its page, charts for print, and
+tables.
+"""
 
 import shlex
 import time
@@ -29,26 +31,35 @@ from trainables.io.documents import format_yaml
 
 
 def gather(
-    folder: SweepFolder, *, epsilon_max: float, corpus: str | None = None, public: bool = False
+    folder: SweepFolder,
+    *,
+    epsilon_max: float,
+    corpus: str | None = None,
+    public: bool = False,
 ) -> results.Sweep:
-    """The trials on one corpus (needed where there are several) with the best one at `epsilon_max`.
-    `public` leaves out what only the curator may see: attacks, training losses and norms, the
-    folders of files, and importance and advice, which follow from such figures.
+    """The trials on one corpus (needed where there are several) with the best one at
+    `epsilon_max`. `public` leaves out what only the curator may see: attacks, training
+    losses and norms, the folders of files, and importance and advice, which follow from
+    such figures.
 
-    Raises: InvalidInput where no trial has finished or the corpus is none of the sweep's,
-    InvalidData where a file of a trial differs from its manifest.
+    Raises: InvalidInput where no trial has finished or the corpus is none of the
+    sweep's, InvalidData where a file of a trial differs from its manifest.
     """
     records = _on(corpus, folder.records())
     finished = [record for record in records if record.status.is_finished]
     if not finished:
         where = "" if corpus is None else f" on {corpus}"
-        raise InvalidInput(f"expected a finished trial{where} in sweep {folder.name}, got none")
+        raise InvalidInput(
+            f"expected a finished trial{where} in sweep {folder.name}, got none"
+        )
     for sentence in damages(folder, finished).values():
         raise InvalidData(sentence)
     front = {record.plan.id for record in select.front(records)}
     paths = varied_paths([record.plan for record in records])
     trials = tuple(
-        _trial(folder, record, on_front=record.plan.id in front, public=public, paths=paths)
+        _trial(
+            folder, record, on_front=record.plan.id in front, public=public, paths=paths
+        )
         for record in records
         if record.status is not TrialStatus.PLANNED
     )
@@ -65,10 +76,16 @@ def gather(
     except InvalidInput as problem:
         answer = (str(problem),)
     mattered, next_steps = Importance(), list[str]()
-    with suppress(InvalidInput):  # trials without a figure in common say nothing of the axes
+    with suppress(
+        InvalidInput
+    ):  # trials without a figure in common say nothing of the axes
         if not public:
             mattered, next_steps = importance(records), advice(records)
-    folders = [p for record in records for p in paths_in(record.plan.fields)] if public else []
+    folders = (
+        [p for record in records for p in paths_in(record.plan.fields)]
+        if public
+        else []
+    )
     sweep = results.Sweep(
         name=folder.name,
         dataset=_most_common([r.plan.config.data.name for r in finished]),
@@ -80,7 +97,9 @@ def gather(
         public=public,
         description=" ".join(space.description.split()),
         source=space.source,
-        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
+        created=time.strftime(
+            "%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))
+        ),
         command=shlex.join(
             in_word(str(word)) if public else str(word) for word in about["command"]
         ),
@@ -113,14 +132,20 @@ def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
         return records
     if corpus not in parts:
         raise InvalidInput(
-            f"expected --data {' or '.join(parts)}: a report has trials on one corpus, got"
+            f"expected --data {' or '.join(parts)}: a report has trials on one corpus,"
+            f" got"
             f" {corpus or 'none'}"
         )
     return parts[corpus]
 
 
 def _trial(
-    folder: SweepFolder, record: TrialRecord, *, on_front: bool, public: bool, paths: Sequence[str]
+    folder: SweepFolder,
+    record: TrialRecord,
+    *,
+    on_front: bool,
+    public: bool,
+    paths: Sequence[str],
 ) -> results.Trial:
     plan = record.plan
     folders = tuple(paths_in(plan.fields)) if public else ()
@@ -129,7 +154,9 @@ def _trial(
         return {n: v for n, v in metrics.items() if not public or plan.may_publish(n)}
 
     is_hidden = public and plan.reveals_count(EPSILON_PAPER)
-    privacy = plan.config.privacy if claims_privacy(plan.engine) and plan.is_config else None
+    privacy = (
+        plan.config.privacy if claims_privacy(plan.engine) and plan.is_config else None
+    )
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
         | {n: v for n, v in shown(row["metrics"]).items() if v is not None}
@@ -155,11 +182,15 @@ def _trial(
         history=tuple(history),
         reason=in_text(record.reason or "", folders),
         on_front=on_front,
-        claimed=record.metrics.get(audited(plan.config.data.split)) if plan.is_config else None,
+        claimed=record.metrics.get(audited(plan.config.data.split))
+        if plan.is_config
+        else None,
         data=plan.config.data.model_dump_json() if plan.is_config else "",
         model=plan.config.model.model_dump_json() if plan.is_config else "",
         values={
-            label(path): in_text(short(value), folders) if (at := rank(value)) is None else at
+            label(path): in_text(short(value), folders)
+            if (at := rank(value)) is None
+            else at
             for path in paths
             if (value := value_at(plan, path)) is not None
         },
@@ -214,7 +245,11 @@ def write(
         raise InvalidInput(f"expected a folder for the report, got the file {target}")
     (target / CHARTS).mkdir(parents=True, exist_ok=True)
     # An earlier report for the curator has more files than a public one.
-    charted = [p for p in (target / CHARTS).glob("*.png") if p.name.startswith(charts.BEGINNINGS)]
+    charted = [
+        p
+        for p in (target / CHARTS).glob("*.png")
+        if p.name.startswith(charts.BEGINNINGS)
+    ]
     for path in (*charted, *(target / name for name in (PAGE, *tables.NAMES))):
         path.unlink(missing_ok=True)
     beside = []

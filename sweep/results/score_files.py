@@ -1,5 +1,5 @@
-"""Every metric of predictions, or of an attack's scores, in JSON-lines files of users. Errors name
-file and line, and never quote a line, which may be a private utterance.
+"""Every metric of predictions, or of an attack's scores, in JSON-lines files of users.
+Errors name file and line, and never quote a line, which may be a private utterance.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from trainables.metrics import Align, Match, membership
 
 @dataclass(frozen=True)
 class FrameFile:
-    """Frames of a file in its order, and each utterance's tokens (its text cut at white space).
-    `annotates_slots`: its lines have slots or tags, of which there may be none.
+    """Frames of a file in its order, and each utterance's tokens (its text cut at white
+    space). `annotates_slots`: its lines have slots or tags, of which there may be none.
     """
 
     frames: list[Frame]
@@ -85,9 +85,10 @@ _Read = TypeVar("_Read", bound=_Line)
 
 
 def read_frames(path: Path) -> FrameFile:
-    """One object a line: `text` or `tokens`, `intent`, and `slots` (each [name, start, end], end
-    exclusive, or an object with slot, start and end) or BIO `tags`, as in `sweep predict --json`
-    and the `json_lines` data set. Intents or slots may be missing.
+    """One object a line: `text` or `tokens`, `intent`, and `slots` (each [name, start,
+    end], end exclusive, or an object with slot, start and end) or BIO `tags`, as in
+    `sweep predict --json` and the `json_lines` data set. Intents or slots may be
+    missing.
 
     Raises: InvalidData naming file and line, or a file that cannot be read.
     """
@@ -95,7 +96,9 @@ def read_frames(path: Path) -> FrameFile:
     first: tuple[bool, bool] | None = None
     for where, line in _lines(path, _FrameLine):
         first = first or line.annotated
-        for kind, here, there in zip(("intent", "slots"), line.annotated, first, strict=True):
+        for kind, here, there in zip(
+            ("intent", "slots"), line.annotated, first, strict=True
+        ):
             if here != there:
                 _refuse(where, f"expected {kind} on every line or on none")
         by_tokens = "tokens" in line.model_fields_set
@@ -110,10 +113,14 @@ def read_frames(path: Path) -> FrameFile:
 def _slots(line: _FrameLine, length: int, where: str) -> tuple[Slot, ...]:
     if "tags" in line.model_fields_set:
         if len(line.tags) != length:
-            _refuse(where, f"expected {length} tags, one per token, got {len(line.tags)}")
+            _refuse(
+                where, f"expected {length} tags, one per token, got {len(line.tags)}"
+            )
         require_bio(line.tags, where=where)
         return slots_lenient(line.tags)
-    slots = [(s.slot, s.start, s.end) if isinstance(s, _NamedSlot) else s for s in line.slots]
+    slots = [
+        (s.slot, s.start, s.end) if isinstance(s, _NamedSlot) else s for s in line.slots
+    ]
     for _, start, end in slots:
         if not 0 <= start < end <= length:
             problem = f"expected 0 <= start < end <= {length} tokens in a slot"
@@ -121,19 +128,25 @@ def _slots(line: _FrameLine, length: int, where: str) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans: bool) -> None:
+def refuse_unless_aligned(
+    reference: FrameFile, hypothesis: FrameFile, *, spans: bool
+) -> None:
     """Raises: InvalidInput unless both have equal numbers of utterances.
 
-    With `spans`, slots are compared by token position, so the token counts must agree too.
+    With `spans`, slots are compared by token position, so the token counts must agree
+    too.
     """
     counts = len(reference.frames), len(hypothesis.frames)
     if counts[0] != counts[1]:
         raise InvalidInput(
-            f"expected as many lines in the hypothesis as in the reference ({counts[0]}),"
+            f"expected as many lines in the hypothesis as in the reference"
+            f" ({counts[0]}),"
             f" got {counts[1]}"
         )
     if not hypothesis.has_intents and reference.has_intents:
-        raise InvalidInput("expected an intent on each line of the hypothesis, got none")
+        raise InvalidInput(
+            "expected an intent on each line of the hypothesis, got none"
+        )
     if not spans:
         return
     for number, (one, other) in enumerate(
@@ -141,13 +154,16 @@ def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans:
     ):
         if len(one) != len(other):
             raise InvalidInput(
-                f"expected the reference's {len(one)} tokens in utterance {number} of the"
-                f" hypothesis, got {len(other)} (--match value compares texts, not positions)"
+                f"expected the reference's {len(one)} tokens in utterance {number} of"
+                f" the"
+                f" hypothesis, got {len(other)} (--match value compares texts, not"
+                f" positions)"
             )
 
 
 def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """One object a line: `score`, a number, higher for members, and `member`, true or false.
+    """One object a line: `score`, a number, higher for members, and `member`, true or
+    false.
 
     Raises: InvalidData naming file and line, or a file that cannot be read.
     """
@@ -164,7 +180,9 @@ def _lines(path: Path, kind: type[_Read]) -> Iterator[tuple[str, _Read]]:
         try:
             found = kind.model_validate(value)
         except ValidationError as error:
-            field = str(error.errors(include_url=False, include_input=False)[0]["loc"][0])
+            field = str(
+                error.errors(include_url=False, include_input=False)[0]["loc"][0]
+            )
             _refuse(where, f"expected {field} to be {_EXPECTED[field]}")
         yield where, found
     if is_empty:
@@ -184,8 +202,8 @@ def score_files(
     bootstrap_samples: int,
     seed: int,
 ) -> dict[str, float]:
-    """The metrics of two files; `align` pairs slots, `match` is the criterion of a correct one.
-    Intents or slots that the reference lacks are not scored.
+    """The metrics of two files; `align` pairs slots, `match` is the criterion of a
+    correct one. Intents or slots that the reference lacks are not scored.
 
     Raises: InvalidInput for files that are damaged or do not match.
     """
@@ -217,8 +235,8 @@ def membership_figures(
 ) -> dict[str, float | list[str]]:
     """Every figure of the scores in a file.
 
-    With `delta` also the estimates of epsilon (no certificate); with `epsilon` as well, the
-    violated bounds of that claim (`inconsistent_with_claim`).
+    With `delta` also the estimates of epsilon (no certificate); with `epsilon` as well,
+    the violated bounds of that claim (`inconsistent_with_claim`).
 
     Raises: InvalidInput for a file that is damaged or lacks members or non-members.
     """
@@ -226,18 +244,23 @@ def membership_figures(
         raise InvalidInput("expected --delta with --epsilon")
     values, member = read_scores(path)
     found: dict[str, float | list[str]] = {
-        name: _plain(name, value) for name, value in membership.figures(values, member).items()
+        name: _plain(name, value)
+        for name, value in membership.figures(values, member).items()
     }
     if delta is not None:
         found |= estimates(values, member, delta=delta)
         if epsilon is not None:
-            broken = membership.dp_inconsistencies(values, member, epsilon=epsilon, delta=delta)
+            broken = membership.dp_inconsistencies(
+                values, member, epsilon=epsilon, delta=delta
+            )
             found["inconsistent_with_claim"] = list(broken)
     return found
 
 
 def _plain(name: str, value: float) -> float | int | bool:
-    """Convert flags to booleans and counts to integers, which trackers store as floats."""
+    """Convert flags to booleans and counts to integers, which trackers store as
+    floats.
+    """
     if name.endswith("_low_resolution"):
         return bool(value)
     return int(value) if name.startswith("num_") else value

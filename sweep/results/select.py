@@ -1,8 +1,10 @@
-"""Selection of the best trials: groups over seeds, ratios to the baseline, the Pareto front. Pure.
+"""Selection of the best trials: groups over seeds, ratios to the baseline, the Pareto
+front. Pure.
 
-Each corpus has its own best trial and front. Trials that differ by their seed only are compared by
-their mean, so that no lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by
-its validation figure where known, because a choice by test error makes the test error optimistic.
+Each corpus has its own best trial and front. Trials that differ by their seed only are
+compared by their mean, so that no lucky seed wins; of equal ones the smaller epsilon
+wins. A trial is chosen by its validation figure where known, because a choice by test
+error makes the test error optimistic.
 """
 
 import math
@@ -20,15 +22,20 @@ from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import InvalidInput
 
 PARETO = "pareto"
-_CHOSEN_BY = {objectives.headline(task): objectives.quality(task) for task in objectives.tasks()}
+_CHOSEN_BY = {
+    objectives.headline(task): objectives.quality(task) for task in objectives.tasks()
+}
 # Noise is rounded up at its fifth digit, and epsilon falls at most with its 50th power
-# (`accountants._calibration`), so a trial that has spent all of its target is within this share.
+# (`accountants._calibration`), so a trial that has spent all of its target is within
+# this share.
 _OF_TARGET = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeanStd:
-    """Mean, sample standard deviation (None for one value) and number of finite values."""
+    """Mean, sample standard deviation (None for one value) and number of finite
+    values.
+    """
 
     mean: float
     std: float | None
@@ -48,12 +55,16 @@ class Group:
         return any(record.plan.baseline for record in self.records)
 
     def spread(self, metric: str) -> MeanStd | None:
-        """The metric over the seeds; None where no trial has it. An infinite one stays infinite."""
+        """The metric over the seeds; None where no trial has it. An infinite one stays
+        infinite.
+        """
         return _spread([v for r in self.records if (v := value(r, metric)) is not None])
 
     def cost(self, metric: str) -> float | None:
         """The mean over the seeds of `compared`, by which smaller is better."""
-        found = _spread([v for r in self.records if (v := compared(r, metric)) is not None])
+        found = _spread(
+            [v for r in self.records if (v := compared(r, metric)) is not None]
+        )
         return None if found is None else figures.cost(metric, found.mean)
 
     def middle(self, metric: str) -> TrialRecord:
@@ -70,15 +81,16 @@ def _spread(values: Sequence[float]) -> MeanStd | None:
         return None
     if not all(math.isfinite(v) for v in values):
         return MeanStd(mean=math.inf, std=None, count=len(values))
-    # `statistics.stdev` adds fractions: ten times as long for a result of the same digits.
+    # `statistics.stdev` adds fractions: ten times as long for a result of the same
+    # digits.
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return MeanStd(mean=statistics.fmean(values), std=std, count=len(values))
 
 
 def compared(record: TrialRecord, metric: str) -> float | None:
-    """The figure that decides between trials: as `value`, but the epsilon of a trial whose noise
-    was calibrated is its `target_epsilon`, of which rounding leaves a part unspent. A trial that
-    was stopped before has spent less, and keeps its own.
+    """The figure that decides between trials: as `value`, but the epsilon of a trial
+    whose noise was calibrated is its `target_epsilon`, of which rounding leaves a part
+    unspent. A trial that was stopped before has spent less, and keeps its own.
     """
     found = value(record, metric)
     if metric != figures.EPSILON or found is None:
@@ -89,7 +101,9 @@ def compared(record: TrialRecord, metric: str) -> float | None:
 
 
 def value(record: TrialRecord, metric: str) -> float | None:
-    """A figure of a trial: a metric, a figure of its privacy card or the plan, or its seconds."""
+    """A figure of a trial: a metric, a figure of its privacy card or the plan, or its
+    seconds.
+    """
     if metric == "seconds":
         return record.seconds
     if metric in record.metrics:
@@ -125,18 +139,28 @@ def by_corpus(records: Sequence[TrialRecord]) -> dict[str, list[TrialRecord]]:
 
 
 def baselines(records: Sequence[TrialRecord]) -> list[Group]:
-    """The groups that the space declared baselines: all that `baseline_of` and `ratio` need."""
+    """The groups that the space declared baselines: all that `baseline_of` and `ratio`
+    need.
+    """
     return [group for group in groups(records) if group.is_baseline]
 
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
-    """The baseline for comparing a trial: of the same data and model where there is one."""
+    """The baseline for comparing a trial: of the same data and model where there is
+    one.
+    """
     nearest = nearest_baseline(record, found)
-    return nearest if nearest and model_of(nearest.records[0]) == model_of(record) else None
+    return (
+        nearest
+        if nearest and model_of(nearest.records[0]) == model_of(record)
+        else None
+    )
 
 
 def model_of(record: TrialRecord) -> dict[str, object]:
-    """The fields that say which model a trial trains; `sure` says which tokens teach it."""
+    """The fields that say which model a trial trains; `sure` says which tokens teach
+    it.
+    """
     # By plain fields: parsing ten thousand configs takes seconds.
     return {**record.plan.fields.get("model", {}), "sure": None}
 
@@ -148,11 +172,15 @@ def nearest_baseline(record: TrialRecord, found: Sequence[Group]) -> Group | Non
     data, model = record.plan.fields.get("data"), model_of(record)
     known = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
     alike = [g for g in known if g.records[0].plan.fields.get("data") == data]
-    return min(alike, key=lambda group: model_of(group.records[0]) != model, default=None)
+    return min(
+        alike, key=lambda group: model_of(group.records[0]) != model, default=None
+    )
 
 
 def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:
-    """The trial's metric over its baseline's mean; None without either, or over zero."""
+    """The trial's metric over its baseline's mean; None without either, or over
+    zero.
+    """
     figure = value(record, metric)
     if figure is None:
         return None
@@ -164,48 +192,69 @@ def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | N
 
 
 def is_prior(record: TrialRecord) -> bool:
-    """Whether the trial read no private record, so its model uses only public knowledge."""
+    """Whether the trial read no private record, so its model uses only public
+    knowledge.
+    """
     return catalogue.kind_of("engines", record.plan.engine) == "prior"
 
 
 def priors(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The finished trials that read no private record. `prior_ratio` needs no others."""
-    return [record for record in records if is_prior(record) and record.status.is_finished]
+    """The finished trials that read no private record. `prior_ratio` needs no
+    others.
+    """
+    return [
+        record for record in records if is_prior(record) and record.status.is_finished
+    ]
 
 
 def prior_ratio(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
-    """The trial's headline figure over that at epsilon 0 on its data. The latter is that of the
-    finished prior among `records` on that data, of the same model where there is one, or the
-    trial's own figure before its first step. None without either, or for a prior.
+    """The trial's headline figure over that at epsilon 0 on its data. The latter is
+    that of the finished prior among `records` on that data, of the same model where
+    there is one, or the trial's own figure before its first step. None without either,
+    or for a prior.
     """
     if is_prior(record) or not record.plan.is_config:
         return None
     metric, fields = headline([record]), record.plan.fields
-    alike = [r for r in priors(records) if r.plan.fields.get("data") == fields.get("data")]
+    alike = [
+        r for r in priors(records) if r.plan.fields.get("data") == fields.get("data")
+    ]
     alike.sort(key=lambda r: r.plan.fields.get("model") != fields.get("model"))
-    before = [value(r, metric) for r in alike] + [value(record, f"{metric}_before_training")]
+    before = [value(r, metric) for r in alike] + [
+        value(record, f"{metric}_before_training")
+    ]
     reference = next((each for each in before if each), None)
     mine = value(record, metric)
     return None if mine is None or reference is None else mine / reference
 
 
 def interval_of(record: TrialRecord) -> tuple[float, float] | None:
-    """The 95 % bootstrap interval of a trial's test SER; None where it was not computed."""
+    """The 95 % bootstrap interval of a trial's test SER; None where it was not
+    computed.
+    """
     low, high = record.metrics.get("ser_low"), record.metrics.get("ser_high")
-    if low is None or high is None or record.plan.config.evaluation.bootstrap_samples == 0:
+    if (
+        low is None
+        or high is None
+        or record.plan.config.evaluation.bootstrap_samples == 0
+    ):
         return None
     return low, high
 
 
 def headline(records: Sequence[TrialRecord]) -> str:
-    """The main quality metric of these trials, `ser`, or `mauve` if they generate text."""
-    return objectives.headline(records[0].plan.task if records else objectives.default_task())
+    """The main quality metric of these trials, `ser`, or `mauve` if they generate
+    text.
+    """
+    return objectives.headline(
+        records[0].plan.task if records else objectives.default_task()
+    )
 
 
 def front(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The Pareto front of finished trials in the headline figure and epsilon, of each corpus its
-    own. The median trial by the headline figure represents its group; infinity is the worst value,
-    and a group without a figure is left out.
+    """The Pareto front of finished trials in the headline figure and epsilon, of each
+    corpus its own. The median trial by the headline figure represents its group;
+    infinity is the worst value, and a group without a figure is left out.
     """
     names = (headline(records), figures.EPSILON)
     best: set[str] = set()
@@ -216,7 +265,8 @@ def front(records: Sequence[TrialRecord]) -> list[TrialRecord]:
             if quality is not None and epsilon is not None:
                 known.setdefault((epsilon, quality), []).append(group)
         least: float | None = None
-        # Less error than all with less epsilon; infinities are on it where nothing is less.
+        # Less error than all with less epsilon; infinities are on it where nothing is
+        # less.
         for point in sorted(known):
             if least is None or point[1] < least:
                 best |= {group.middle(names[0]).plan.id for group in known[point]}
@@ -225,8 +275,9 @@ def front(records: Sequence[TrialRecord]) -> list[TrialRecord]:
 
 
 def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) -> str:
-    """The metric of a choice: the first in order that every candidate has. A trial without any
-    figure of its task's quality is no candidate: it was stopped before it generated text.
+    """The metric of a choice: the first in order that every candidate has. A trial
+    without any figure of its task's quality is no candidate: it was stopped before it
+    generated text.
 
     `best`: a headline figure or a metric; None or `pareto`: that of the task.
 
@@ -237,27 +288,40 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     measured = [
         record
         for record in records
-        if any(value(record, name) is not None for name in objectives.quality(record.plan.task))
+        if any(
+            value(record, name) is not None
+            for name in objectives.quality(record.plan.task)
+        )
     ] or records
     for name in names:
         if measured and all(value(record, name) is not None for record in measured):
             return name
-    known = {name for record in records for name, v in record.metrics.items() if v is not None}
+    known = {
+        name
+        for record in records
+        for name, v in record.metrics.items()
+        if v is not None
+    }
     if way not in _CHOSEN_BY and way not in known:
         raise InvalidInput(
-            f"expected best to be one of {', '.join((*_CHOSEN_BY, PARETO))} or a metric of the"
+            f"expected best to be one of {', '.join((*_CHOSEN_BY, PARETO))} or a metric"
+            f" of the"
             f" trials, got {way!r}"
         )
     raise InvalidInput(
-        f"expected finished trials that all have one of {', '.join(names)} for best={way}"
+        f"expected finished trials that all have one of {', '.join(names)} for"
+        f" best={way}"
     )
 
 
 def choose(
-    records: Sequence[TrialRecord], *, best: str | None = None, epsilon_max: float | None = None
+    records: Sequence[TrialRecord],
+    *,
+    best: str | None = None,
+    epsilon_max: float | None = None,
 ) -> list[TrialRecord]:
-    """The best trial (the front for `pareto`) of each corpus among `candidates`; `best` is as in
-    `metric_of_choice`.
+    """The best trial (the front for `pareto`) of each corpus among `candidates`; `best`
+    is as in `metric_of_choice`.
 
     Raises: InvalidInput as both.
     """
@@ -265,14 +329,18 @@ def choose(
     return front(found) if best == PARETO else best_of_each(found, best)
 
 
-def best_of_each(found: Sequence[TrialRecord], best: str | None = None) -> list[TrialRecord]:
+def best_of_each(
+    found: Sequence[TrialRecord], best: str | None = None
+) -> list[TrialRecord]:
     """The best trial of each corpus; `best` and errors as in `metric_of_choice`."""
     metric = metric_of_choice(found, best)
     ranked = (rank_groups(groups(alike), metric) for alike in by_corpus(found).values())
     return [ordered[0].middle(metric) for ordered in ranked if ordered]
 
 
-def choose_one(records: Sequence[TrialRecord], *, epsilon_max: float | None = None) -> TrialRecord:
+def choose_one(
+    records: Sequence[TrialRecord], *, epsilon_max: float | None = None
+) -> TrialRecord:
     """The best trial of a sweep on one corpus, by `choose`.
 
     Raises: InvalidInput as `choose`, and for trials on several corpora.
@@ -295,8 +363,8 @@ def finished(records: Iterable[TrialRecord]) -> list[TrialRecord]:
 def candidates(
     records: Sequence[TrialRecord], *, epsilon_max: float | None = None
 ) -> list[TrialRecord]:
-    """The finished trials that are no baseline, with `epsilon_max` those whose sound epsilon is at
-    most that.
+    """The finished trials that are no baseline, with `epsilon_max` those whose sound
+    epsilon is at most that.
 
     Raises: InvalidInput where there is none, naming the smallest epsilon.
     """
@@ -319,12 +387,14 @@ def candidates(
 
 
 def rank_groups(found: Sequence[Group], metric: str) -> list[Group]:
-    """Groups by their mean of `metric`, the best first, of equal ones the smaller epsilon first;
-    those without the metric are left out.
+    """Groups by their mean of `metric`, the best first, of equal ones the smaller
+    epsilon first; those without the metric are left out.
     """
 
     def place(group: Group) -> list[float]:
         costs = (group.cost(name) for name in (metric, figures.EPSILON))
         return [math.inf if cost is None else cost for cost in costs]
 
-    return sorted((group for group in found if group.cost(metric) is not None), key=place)
+    return sorted(
+        (group for group in found if group.cost(metric) is not None), key=place
+    )

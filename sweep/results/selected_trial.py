@@ -1,4 +1,6 @@
-"""Releases the best trial of a private selection from the vault, or all once they are unsealed."""
+"""Releases the best trial of a private selection from the vault, or all once they are
+unsealed.
+"""
 
 import os
 import shutil
@@ -23,11 +25,14 @@ _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
 
 
 def release_best(
-    folder: SweepFolder, vault: Vault, best: TrialRecord | None, price: Mapping[str, Any]
+    folder: SweepFolder,
+    vault: Vault,
+    best: TrialRecord | None,
+    price: Mapping[str, Any],
 ) -> None:
-    """Copy the best trial into the sweep's folder, with the selection's epsilon instead of the
-    trial's; None where no trial was drawn. Nothing leaves where even the best has failed. `price`
-    is a `SelectionPrice.to_dict`.
+    """Copy the best trial into the sweep's folder, with the selection's epsilon instead
+    of the trial's; None where no trial was drawn. Nothing leaves where even the best
+    has failed. `price` is a `SelectionPrice.to_dict`.
     """
     if best is None or not best.status.is_finished:
         vault.select(trial=None, draw=None if best is None else best.plan.id)
@@ -53,7 +58,9 @@ def release_best(
 
 
 def release_all(folder: SweepFolder, vault: Vault) -> None:
-    """Copy every trial into the sweep's folder; the one released before keeps its id."""
+    """Copy every trial into the sweep's folder; the one released before keeps its
+    id.
+    """
     chosen = vault.selection() or {}
     trials = []
     for record in vault.draws.records(running=False):
@@ -62,7 +69,9 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
         trial = replace(drawn, id=chosen["trial"]) if is_best else drawn
         result = _copy(vault, drawn.id, folder, trial, card=record.privacy)
         if result is not None:
-            folder.release_trial(trial.id, epochs=vault.draws.epochs(drawn.id), result=result)
+            folder.release_trial(
+                trial.id, epochs=vault.draws.epochs(drawn.id), result=result
+            )
         else:
             _release_failure(folder, vault, record)
         trials.append(trial)
@@ -75,7 +84,9 @@ def _release_failure(folder: SweepFolder, vault: Vault, record: TrialRecord) -> 
     folder.add(StatusChanged(entry="begun", trial=trial))
     for row in vault.draws.epochs(trial):
         folder.add(Epoch(trial=trial, row=row))
-    folder.add(StatusChanged(entry="failed", trial=trial, reason=reason, time=time.time()))
+    folder.add(
+        StatusChanged(entry="failed", trial=trial, reason=reason, time=time.time())
+    )
 
 
 def sentence_of(folder: SweepFolder) -> str | None:
@@ -91,7 +102,8 @@ def sentence_of(folder: SweepFolder) -> str | None:
         return f"The trials that were drawn are missing in {vault.path}: restore it from a copy."
     if selected is None:
         return (
-            "The trials are sealed, and so is their number: the best leaves when all have ended"
+            "The trials are sealed, and so is their number: the best leaves when all"
+            " have ended"
             f" (`sweep resume {folder.name}` continues interrupted ones)."
         )
     if selected["trial"] is None:
@@ -102,19 +114,26 @@ def sentence_of(folder: SweepFolder) -> str | None:
     return (
         f"The best of a {price['law']} number of trials with mean {price['mean']:g}:"
         f" epsilon_selected {format_epsilon(float(price['epsilon_selected']))} at delta"
-        f" {delta}. The others are sealed (`sweep unseal {folder.name}` shows them, at the price of"
+        f" {delta}. The others are sealed (`sweep unseal {folder.name}` shows them, at"
+        f" the price of"
         " their composition)."
     )
 
 
 def _copy(
-    vault: Vault, draw: str, folder: SweepFolder, trial: PlannedTrial, *, card: PrivacyCard | None
+    vault: Vault,
+    draw: str,
+    folder: SweepFolder,
+    trial: PlannedTrial,
+    *,
+    card: PrivacyCard | None,
 ) -> Mapping[str, Any] | None:
-    """Copy the files of a drawn trial into the sweep's folder atomically, without their times,
-    which say how many trials ran before. Returns the fields of its result as the released trial,
-    None without one.
+    """Copy the files of a drawn trial into the sweep's folder atomically, without their
+    times, which say how many trials ran before. Returns the fields of its result as the
+    released trial, None without one.
 
-    Raises: InvalidData where a file differs from the draw's manifest, which the copy would hide.
+    Raises: InvalidData where a file differs from the draw's manifest, which the copy
+    would hide.
     """
     result = vault.draws.state().trial(draw).result
     if result is not None:
@@ -136,14 +155,16 @@ def _copy(
 
 
 def _of_the_release(rows: Sequence[EpochRow]) -> list[Mapping[str, Any]]:
-    """Rows of epochs at the time of the release, without the epsilon of one trial, which is not the
-    cost of its model.
+    """Rows of epochs at the time of the release, without the epsilon of one trial,
+    which is not the cost of its model.
     """
     return [
         {
             **row,
             "time": time.time(),
-            "metrics": {n: v for n, v in row["metrics"].items() if not n.startswith(EPSILON)},
+            "metrics": {
+                n: v for n, v in row["metrics"].items() if not n.startswith(EPSILON)
+            },
         }
         for row in rows
     ]

@@ -70,7 +70,9 @@ def results(name: str, *, settings: Settings | None = None) -> pd.DataFrame:
     rows = []
     for record in folder.records():
         head = columns(record)
-        more = {name: value for name, value in record.metrics.items() if name not in head}
+        more = {
+            name: value for name, value in record.metrics.items() if name not in head
+        }
         own = {"trial": record.plan.id, "seed": record.plan.seed}
         rows.append(own | head | record.plan.values | more)
     return pd.DataFrame(rows, columns=None if rows else ["trial"]).set_index("trial")

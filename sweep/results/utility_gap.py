@@ -1,4 +1,6 @@
-"""The gap between the best private trial and the baseline, and advice to reduce it. Pure."""
+"""The gap between the best private trial and the baseline, and advice to reduce it.
+Pure.
+"""
 
 import math
 from collections.abc import Sequence
@@ -14,18 +16,20 @@ from trainables.errors import InvalidInput
 from trainables.figures import cost
 
 ANSWER = 8.0  # the largest epsilon of the trial that is recommended first
-USABLE = 10.0  # the largest epsilon that is exported by default: a larger one guarantees little
+# the largest epsilon that is exported by default: a larger one guarantees little
+USABLE = 10.0
 FAR = 2.0  # factor of the baseline's error from which advice is given
 _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """The best trial with epsilon at most `limit` (chosen by `select`) beside the baseline, by
-    the test figure `figure`. `best` None: there is no such trial, and `least` is the smallest
-    epsilon of all. `factor` is its error relative to the baseline's, or the inverse ratio for a
-    figure where higher is better; infinite over a baseline without an error. None without a
-    baseline, or where neither makes an error.
+    """The best trial with epsilon at most `limit` (chosen by `select`) beside the
+    baseline, by the test figure `figure`. `best` None: there is no such trial, and
+    `least` is the smallest epsilon of all. `factor` is its error relative to the
+    baseline's, or the inverse ratio for a figure where higher is better; infinite over
+    a baseline without an error. None without a baseline, or where neither makes an
+    error.
     """
 
     limit: float
@@ -50,13 +54,16 @@ class Gap:
         return f"{text}; strongest attack's AUC {formats.share(leaks.value)} (curator only)"
 
     def answer(self) -> tuple[str, ...]:
-        """Which trial to use, and its error beside the baseline's; or that there is none."""
+        """Which trial to use, and its error beside the baseline's; or that there is
+        none.
+        """
         limit = formats.number(self.limit)
         where = "" if self.corpus is None else f" on {self.corpus}"
         if self.best is None:
             plan, epsilon = self.least.plan, formats.epsilon(epsilon_of(self.least))
             return (
-                f"no finished trial{where} has epsilon ≤ {limit}; the smallest epsilon is"
+                f"no finished trial{where} has epsilon ≤ {limit}; the smallest epsilon"
+                f" is"
                 f" {epsilon} ({plan.id} {plan.name})",
             )
         plan, epsilon = self.best.plan, formats.epsilon(epsilon_of(self.best))
@@ -70,7 +77,9 @@ class Gap:
             return f"{figures.label(self.figure)} {formats.figure(self.figure, found)}"
         between = select.interval_of(record)
         bounds = (
-            "" if between is None else " ({:.1f} to {:.1f})".format(*(100 * x for x in between))
+            ""
+            if between is None
+            else " ({:.1f} to {:.1f})".format(*(100 * x for x in between))
         )
         return f"{100 * found:.1f} errors in 100{bounds}"
 
@@ -94,18 +103,23 @@ class Gap:
             return []
         if self.best is None:
             return [f"noise for an epsilon: `{_TARGET}` calibrates the noise"]
-        if self.best.plan.fields.get("model", {}).get("encoder", "scratch") != "scratch":
+        if (
+            self.best.plan.fields.get("model", {}).get("encoder", "scratch")
+            != "scratch"
+        ):
             return []
         return [
-            f"public pretraining: {self.best.plan.id} learns all its weights from private records;"
-            " with `model.encoder: dialogues`, or `model.name: features`, it would start from"
+            f"public pretraining: {self.best.plan.id} learns all its weights from"
+            f" private records;"
+            " with `model.encoder: dialogues`, or `model.name: features`, it would"
+            " start from"
             " public ones, which costs no epsilon"
         ]
 
 
 def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
-    """The gap between the best trial with epsilon at most `limit` and the baseline, on one corpus;
-    None without a finished trial that is no baseline.
+    """The gap between the best trial with epsilon at most `limit` and the baseline, on
+    one corpus; None without a finished trial that is no baseline.
 
     Raises: InvalidInput where these trials have no figure in common.
     """
@@ -121,10 +135,19 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
     spread = None if baseline is None else baseline.spread(main)
     figure, factor = select.value(best, main), None
     if spread is not None and figure is not None:
-        over, under = (figure, spread.mean) if cost(main, 1.0) > 0 else (spread.mean, figure)
+        over, under = (
+            (figure, spread.mean) if cost(main, 1.0) > 0 else (spread.mean, figure)
+        )
         if max(over, under) > 0:
             factor = over / under if under > 0 else math.inf
-    return Gap(limit=limit, figure=main, best=best, baseline=baseline, factor=factor, least=least)
+    return Gap(
+        limit=limit,
+        figure=main,
+        best=best,
+        baseline=baseline,
+        factor=factor,
+        least=least,
+    )
 
 
 def gaps(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[Gap]:
@@ -133,7 +156,9 @@ def gaps(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[Gap]:
     for name, alike in parts.items():
         with suppress(InvalidInput):
             if (of_corpus := gap(alike, limit=limit)) is not None:
-                found.append(replace(of_corpus, corpus=name if len(parts) > 1 else None))
+                found.append(
+                    replace(of_corpus, corpus=name if len(parts) > 1 else None)
+                )
     return found
 
 
@@ -142,12 +167,19 @@ def sentences(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[
     return [
         sentence
         for each in gaps(records, limit=limit)
-        for sentence in (each.sentence(), *(f"what would help: {words}" for words in each.helps()))
+        for sentence in (
+            each.sentence(),
+            *(f"what would help: {words}" for words in each.helps()),
+        )
     ]
 
 
-def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> str | None:
-    """Why trials are not exported without a limit on epsilon; None where all are small."""
+def refusal(
+    chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]
+) -> str | None:
+    """Why trials are not exported without a limit on epsilon; None where all are
+    small.
+    """
     over = [record for record in chosen if epsilon_of(record) > USABLE]
     if not over:
         return None

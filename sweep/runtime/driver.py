@@ -1,8 +1,8 @@
-"""The loop of a running sweep, its driver, which answers every event of every trial, and the
-executor without Ray.
+"""The loop of a running sweep, its driver, which answers every event of every trial,
+and the executor without Ray.
 
-The order of its steps makes a sweep safe: an epoch is written to disk first, and the ledger is
-charged for the next epoch before this process permits it.
+The order of its steps makes a sweep safe: an epoch is written to disk first, and the
+ledger is charged for the next epoch before this process permits it.
 """
 
 import itertools
@@ -58,15 +58,16 @@ def run_trials(
     source: ChosenJobs | None = None,
     past: Sequence[PastEpoch] = (),
 ) -> None:
-    """Run every job to its end, and the jobs that `source` chooses after the first, with `events`
-    called in this thread. A scheduler counts the epochs of the `past`, which are in their order.
+    """Run every job to its end, and the jobs that `source` chooses after the first,
+    with `events` called in this thread. A scheduler counts the epochs of the `past`,
+    which are in their order.
 
-    A failed trial is an event, not an exception. After an interruption or a crash, call this again
-    with the unfinished jobs; trials resume from their checkpoints.
+    A failed trial is an event, not an exception. After an interruption or a crash, call
+    this again with the unfinished jobs; trials resume from their checkpoints.
 
-    Raises: InvalidInput where a trial's workers do not fit; Interrupted where the process is to
-    stop (`interrupts`); SweepError where Ray fails; any exception of `events` and `source`. No
-    worker is then left running.
+    Raises: InvalidInput where a trial's workers do not fit; Interrupted where the
+    process is to stop (`interrupts`); SweepError where Ray fails; any exception of
+    `events` and `source`. No worker is then left running.
     """
     if not jobs:
         return
@@ -76,7 +77,9 @@ def run_trials(
             return
         status.enter(status.STARTING_RAY)
         with ray_session.session(settings):
-            from sweep.runtime.tune import questions  # Ray reads its environment when imported
+            from sweep.runtime.tune import (
+                questions,
+            )  # Ray reads its environment when imported
 
             status.enter(status.TRAINING)
             with closing(questions(jobs, settings, source, past)) as asked:
@@ -85,15 +88,18 @@ def run_trials(
     except _Refused as refused:
         raise refused.args[0] from None
     except KeyboardInterrupt:
-        raise Interrupted("the sweep was interrupted; its workers have stopped") from None
+        raise Interrupted(
+            "the sweep was interrupted; its workers have stopped"
+        ) from None
 
 
 @dataclass
 class Driver:
-    """Called with each event, it returns whether the trial may continue. `watch` is called with
-    each trial's progress, `dry_run` before the first charge of a trial; it raises InvalidInput
-    where the trial would fail. `notice` gets a line for a trial whose workers have died.
-    `is_resumed` chooses what `run` runs. Not for several threads.
+    """Called with each event, it returns whether the trial may continue. `watch` is
+    called with each trial's progress, `dry_run` before the first charge of a trial; it
+    raises InvalidInput where the trial would fail. `notice` gets a line for a trial
+    whose workers have died. `is_resumed` chooses what `run` runs. Not for several
+    threads.
     """
 
     gate: SpendGate
@@ -109,14 +115,24 @@ class Driver:
     )
 
     def run(self, settings: RunSettings, source: ChosenJobs | None = None) -> None:
-        """Run unfinished trials, and those that `source` chooses. Raises: as `run_trials`."""
+        """Run unfinished trials, and those that `source` chooses. Raises: as
+        `run_trials`.
+        """
         status.enter(status.TRAINING)
         records = self.folder.records(running=False)
-        jobs = [job_of(record.plan, self.folder) for record in records if self.is_resumed(record)]
+        jobs = [
+            job_of(record.plan, self.folder)
+            for record in records
+            if self.is_resumed(record)
+        ]
         if source is not None and not jobs:
-            jobs = [*filter(None, [source.next()])]  # Ray need not start for a search that is over
+            jobs = [
+                *filter(None, [source.next()])
+            ]  # Ray need not start for a search that is over
         try:
-            run_trials(jobs, events=self, settings=settings, source=source, past=self._past())
+            run_trials(
+                jobs, events=self, settings=settings, source=source, past=self._past()
+            )
         finally:
             self._background.shutdown(cancel_futures=True)  # it writes into the folder
 
@@ -124,15 +140,21 @@ class Driver:
         """The epochs on disk, in the order in which they ended."""
         state = self.folder.state()
         rows = [
-            (row["time"], name, row) for name in state.planned for row in state.trial(name).rows
+            (row["time"], name, row)
+            for name in state.planned
+            for row in state.trial(name).rows
         ]
         return [
-            PastEpoch(trial_id=name, epochs_done=row["epochs_done"], metrics=row["metrics"])
+            PastEpoch(
+                trial_id=name, epochs_done=row["epochs_done"], metrics=row["metrics"]
+            )
             for _, name, row in sorted(rows, key=lambda each: each[0])
         ]
 
     def __call__(self, event: TrialEvent) -> Verdict:
-        """Record and answer an event. Raises: StorageFailed where a failed disk paused a trial."""
+        """Record and answer an event. Raises: StorageFailed where a failed disk paused
+        a trial.
+        """
         priced, verdict = self.gate.trials[event.trial_id], GO_ON
         kind, _, words = event.reason.partition(": ")
         if event.kind == "started":
@@ -170,13 +192,17 @@ class Driver:
                 raise InvalidInput(f"{MachineFailed.__name__}: {damage}") from None
             if done == 0:
                 self.dry_run(trial.config)
-        except InvalidInput as damage:  # before anything is charged; the other trials go on
+        except (
+            InvalidInput
+        ) as damage:  # before anything is charged; the other trials go on
             self._fail(trial.id, str(damage))
             return Verdict(str(damage))
         stop = self._stop_after(trial.id, done)
         reason = self.gate.begin(trial.id, attempt=attempt, epochs_done=done, stop=stop)
         if reason is not None:
-            self.folder.add(StatusChanged(entry="denied", trial=trial.id, reason=reason))
+            self.folder.add(
+                StatusChanged(entry="denied", trial=trial.id, reason=reason)
+            )
             return Verdict(reason)
         if done == 0:
             anew = EpochReport(epochs_done=0, seconds=0.0, metrics={})
@@ -185,30 +211,38 @@ class Driver:
         return Verdict(epochs_done=done)
 
     def _begin(self, priced: PricedTrial) -> int:
-        """Create the trial's folder; returns its number of finished epochs with a checkpoint. A
-        trial whose folder was removed begins anew.
+        """Create the trial's folder; returns its number of finished epochs with a
+        checkpoint. A trial whose folder was removed begins anew.
 
-        Raises: InvalidData for a damaged or lost checkpoint, with the next step; InvalidInput where
-        it was trained with another encoder.
+        Raises: InvalidData for a damaged or lost checkpoint, with the next step;
+        InvalidInput where it was trained with another encoder.
         """
         place = self.folder.trial_folder(priced.trial.id)
-        is_new, done = not place.exists(), self.folder.state().trial(priced.trial.id).epochs_done
+        is_new, done = (
+            not place.exists(),
+            self.folder.state().trial(priced.trial.id).epochs_done,
+        )
         self.folder.start_trial(priced.trial)
         if not checkpoint.exists(place):
             if is_new or not (done or manifest.exists(place)):
                 return 0
             raise InvalidData(
-                f"expected a checkpoint of {formats.count(done, 'epoch')} in {place}, got none:"
-                " restore it from a copy, or remove that folder to restart the trial (its charges"
+                f"expected a checkpoint of {formats.count(done, 'epoch')} in {place},"
+                f" got none:"
+                " restore it from a copy, or remove that folder to restart the trial"
+                " (its charges"
                 " stay)"
             )
         try:
             state = checkpoint.state_of(place)
             if checkpoint.owner_of(place) not in ("", self.folder.made().id):
-                raise InvalidData(f"expected a checkpoint of this sweep in {place}, got another's")
+                raise InvalidData(
+                    f"expected a checkpoint of this sweep in {place}, got another's"
+                )
         except InvalidData as damage:
             raise InvalidData(
-                f"{damage}: restore the checkpoint from a copy, or remove the folder of the trial"
+                f"{damage}: restore the checkpoint from a copy, or remove the folder of"
+                f" the trial"
                 " to restart it (its charges stay)"
             ) from None
         if digest := str(state.get(ENCODER, "")):
@@ -217,11 +251,15 @@ class Driver:
         return done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
-        """Compute the bounds of its epochs while it trains, because its workers would wait."""
+        """Compute the bounds of its epochs while it trains, because its workers would
+        wait.
+        """
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
             accounting.bounds_after(priced.mechanism, epochs)
 
-    def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
+    def _epoch(
+        self, priced: PricedTrial, event: TrialEvent, report: EpochReport
+    ) -> Verdict:
         done = report.epochs_done
         spent = accounting.bounds_after(priced.mechanism, done)
         report = replace(report, metrics={**report.metrics, **spent})
@@ -232,13 +270,19 @@ class Driver:
         return Verdict(reason or "")
 
     def _stop_after(self, trial_id: str, epochs_done: int) -> str:
-        """Why the scheduler stopped a trial after this epoch, where it did, before a crash."""
+        """Why the scheduler stopped a trial after this epoch, where it did, before a
+        crash.
+        """
         rows = self.folder.epochs(trial_id)
         is_last = bool(rows) and rows[-1]["epochs_done"] == epochs_done
         return str(rows[-1].get("stop", "")) if is_last else ""
 
-    def _finish(self, priced: PricedTrial, event: TrialEvent, result: TrialResult) -> None:
-        """Write a trial's card, then its result, so that a trial with a result has a card."""
+    def _finish(
+        self, priced: PricedTrial, event: TrialEvent, result: TrialResult
+    ) -> None:
+        """Write a trial's card, then its result, so that a trial with a result has a
+        card.
+        """
         result = self._composed(priced, result)
         # By the plan's id, which two draws of one configuration do not share.
         card, place = result.privacy, self.folder.trial_folder(event.trial_id)
@@ -250,15 +294,19 @@ class Driver:
         checkpoint.remove(place)
 
     def _composed(self, priced: PricedTrial, result: TrialResult) -> TrialResult:
-        """The result with the figures of a trial that starts from exports of its own records, which
-        the home knows and the trial does not.
+        """The result with the figures of a trial that starts from exports of its own
+        records, which the home knows and the trial does not.
         """
         mechanism, card = priced.mechanism.first(result.epochs_done), result.privacy
         if not mechanism.starts or card is None or math.isinf(card.epsilon):
             return result
         accountant = priced.trial.config.privacy.accountant
         summary = accounting.account(mechanism, accountant=accountant)
-        figures = {k: v for k, v in vars(summary).items() if k in result.metrics and k in _COMPOSED}
+        figures = {
+            k: v
+            for k, v in vars(summary).items()
+            if k in result.metrics and k in _COMPOSED
+        }
         return replace(
             result,
             metrics={**result.metrics, **figures},
@@ -266,7 +314,9 @@ class Driver:
         )
 
     def _fail(self, trial: str, reason: str) -> None:
-        self.folder.add(StatusChanged(entry="failed", trial=trial, reason=reason, time=time.time()))
+        self.folder.add(
+            StatusChanged(entry="failed", trial=trial, reason=reason, time=time.time())
+        )
 
 
 def _of_a_death(event: TrialEvent, trial: PlannedTrial, epochs_done: int) -> str:
@@ -274,7 +324,8 @@ def _of_a_death(event: TrialEvent, trial: PlannedTrial, epochs_done: int) -> str
     why = event.reason
     if ray_session.took_memory():
         why = (
-            "the memory of the machine ran out, so its worker processes were ended (fewer"
+            "the memory of the machine ran out, so its worker processes were ended"
+            " (fewer"
             " resources.slots need less)"
         )
     place = f"after epoch {epochs_done}" if epochs_done else "at its beginning"
@@ -289,11 +340,16 @@ class _Refused(BaseException):
 
 
 def _run_here(
-    jobs: Sequence[TrialJob], events: Events, settings: RunSettings, source: ChosenJobs | None
+    jobs: Sequence[TrialJob],
+    events: Events,
+    settings: RunSettings,
+    source: ChosenJobs | None,
 ) -> None:
     """Run the jobs in this process, one after another, whatever their `workers`."""
     why = ""  # the present trial must stop
-    waiting = itertools.chain(jobs, iter(source.next, None) if source is not None else ())
+    waiting = itertools.chain(
+        jobs, iter(source.next, None) if source is not None else ()
+    )
 
     def take() -> TrialJob | None:
         nonlocal why

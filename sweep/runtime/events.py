@@ -1,7 +1,7 @@
 """The messages between a sweep and its executor: jobs, events and verdicts.
 
-Plain frozen data and no Ray: the store, MLflow, the budget and the live table stand on one side,
-the executors (`local`, `tune`) on the other.
+Plain frozen data and no Ray: the store, MLflow, the budget and the live table stand on
+one side, the executors (`local`, `tune`) on the other.
 
 The order of one epoch, which makes budgets exact:
 
@@ -10,9 +10,10 @@ The order of one epoch, which makes budgets exact:
     driver  writes the epoch and returns a `Verdict`; a positive one has charged the next epoch
     worker  gets the acknowledgement = the permission to spend epoch t + 1
 
-After a crash a trial function resumes from its checkpoint and reports the checkpoint's epoch once
-more before it trains the next one. An `epoch` event may therefore come twice for one `epochs_done`
-(with a larger `attempt`), and recording it must be idempotent in (trial_id, epochs_done).
+After a crash a trial function resumes from its checkpoint and reports the checkpoint's
+epoch once more before it trains the next one. An `epoch` event may therefore come twice
+for one `epochs_done` (with a larger `attempt`), and recording it must be idempotent in
+(trial_id, epochs_done).
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -32,10 +33,11 @@ DIED = "its worker processes died"
 
 @dataclass(frozen=True, kw_only=True)
 class TrialJob:
-    """One trial to run. `folder` is on storage that the driver and every worker share; `point` has
-    the values of the space's axes by their paths, for Ray Tune. Workers get it with the number of
-    their `attempt`, from 1 within one call of `run_trials`, which resumes from a checkpoint where
-    `epochs_done` is not 0. `owner` is the sweep, which its checkpoints name.
+    """One trial to run. `folder` is on storage that the driver and every worker share;
+    `point` has the values of the space's axes by their paths, for Ray Tune. Workers get
+    it with the number of their `attempt`, from 1 within one call of `run_trials`, which
+    resumes from a checkpoint where `epochs_done` is not 0. `owner` is the sweep, which
+    its checkpoints name.
     """
 
     trial_id: str
@@ -67,8 +69,9 @@ class TrialEvent:
               `memory` is the largest number of bytes that its worker has taken, 0: unknown
     finished  `result` is set; `reason` is why it stopped early, empty where it did not
     failed    `reason` is one line without private text; earlier reports are kept. One that begins
-              with StorageFailed is a failure of the disk: the trial is paused and resumed later;
-              `is_of_machine` tells whether another one is the trial's own
+              with StorageFailed is a failure of the disk: the trial is paused and
+              resumed later; `is_of_machine` tells whether another one is the trial's
+              own
     dying     for the pool alone: why a worker is about to exit, the reason of a trial that is not
               tried again
     """
@@ -83,16 +86,17 @@ class TrialEvent:
 
 
 def is_of_machine(reason: str) -> bool:
-    """Whether a failure is one of what the trial ran on. Any other is an outcome of the trial: of
-    its records, its noise and its code.
+    """Whether a failure is one of what the trial ran on. Any other is an outcome of the
+    trial: of its records, its noise and its code.
     """
     return reason.startswith((MachineFailed.__name__, DIED))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The driver's answer to an event: the `reason` why the trial may spend no other epoch, empty
-    where it may. `epochs_done`: epochs in the checkpoint from which a new attempt resumes.
+    """The driver's answer to an event: the `reason` why the trial may spend no other
+    epoch, empty where it may. `epochs_done`: epochs in the checkpoint from which a new
+    attempt resumes.
     """
 
     reason: str = ""
@@ -111,19 +115,29 @@ EventStream = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, No
 
 
 class RunSettings(Resources):
-    """The settings of execution. They change neither the result nor the id of a trial."""
+    """The settings of execution. They change neither the result nor the id of a
+    trial.
+    """
 
     workers: int = 1
-    address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
+    address: str | None = (
+        None  # of a running Ray cluster; None: a local one, ended afterwards
+    )
     scheduler: Literal["none", "asha", "median"] = "none"
-    metric: str = "validation_ser"  # the scheduler's, from EpochReport.metrics; less is better
+    metric: str = (
+        "validation_ser"  # the scheduler's, from EpochReport.metrics; less is better
+    )
     grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
     max_epochs: int = 1_000  # the scheduler's horizon
     function: str = TRIAL_FUNCTION  # "module:name" of the trial function
     data_dir: Path = Path("data")
     cache_dir: Path = Path(".cache")
-    sealed: bool = False  # the number of trials is secret: nothing of Ray's may depend on it
-    dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
+    sealed: bool = (
+        False  # the number of trials is secret: nothing of Ray's may depend on it
+    )
+    dashboard: bool = (
+        True  # Ray's dashboard (needed by Tune to free early-stopped trials)
+    )
 
 
 class RayFailed(SweepError):
@@ -131,4 +145,6 @@ class RayFailed(SweepError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The sweep was interrupted (Ctrl-C, SIGTERM); workers have stopped, `resume` continues it."""
+    """The sweep was interrupted (Ctrl-C, SIGTERM); workers have stopped, `resume`
+    continues it.
+    """

@@ -1,5 +1,5 @@
-"""The jobs of planned trials, and of those that an adaptive search chooses, each of which is priced
-and known to the gate before it is assigned.
+"""The jobs of planned trials, and of those that an adaptive search chooses, each of
+which is priced and known to the gate before it is assigned.
 """
 
 from dataclasses import replace
@@ -35,15 +35,18 @@ _FULL = 8  # consecutive configurations beyond the sweep's total before random d
 
 
 class ChosenJobs:
-    """The jobs of a search, chosen while others run: one configuration when a slot is free.
-    `gate` decides whether the budget permits them. Never called at the same time as the driver,
-    which asks the gate too. Not for several threads.
+    """The jobs of a search, chosen while others run: one configuration when a slot is
+    free. `gate` decides whether the budget permits them. Never called at the same time
+    as the driver, which asks the gate too. Not for several threads.
 
-    Its whole state is in the sweep's folder: chosen and refused configurations are added to the
-    plan, and results are read from the trials' records. A resumed search reads the same state.
+    Its whole state is in the sweep's folder: chosen and refused configurations are
+    added to the plan, and results are read from the trials' records. A resumed search
+    reads the same state.
     """
 
-    def __init__(self, sweep: SweepFolder, account: Accounting, gate: SpendGate) -> None:
+    def __init__(
+        self, sweep: SweepFolder, account: Accounting, gate: SpendGate
+    ) -> None:
         self._sweep, self._account, self._gate = sweep, account, gate
         self._space = space = sweep.space()
         self._seeds = num_seeds(space)
@@ -75,32 +78,45 @@ class ChosenJobs:
         return job_of(trial, self._sweep)
 
     def _choose(self) -> list[PlannedTrial]:
-        """The trials of a new configuration, one a seed; none where nothing new is permitted."""
+        """The trials of a new configuration, one a seed; none where nothing new is
+        permitted.
+        """
         records = self._sweep.records(running=True)
         observations = observations_of(self._space, records, known=self._observed)
         known = {record.plan.group for record in records}
         full, num_before = 0, len(observations)
         for attempt in range(_PATIENCE + _LAST_PATIENCE):
-            # Where the sampler keeps suggesting configurations beyond the total, random draws may
-            # find a cheaper one.
+            # Where the sampler keeps suggesting configurations beyond the total, random
+            # draws may find a cheaper one.
             if full == _FULL + _CHEAP:
                 break
             by_chance = attempt >= _PATIENCE or full >= _FULL
             suggestion = suggest(
-                self._space, observations, draw=num_before + attempt, at_random=by_chance
+                self._space,
+                observations,
+                draw=num_before + attempt,
+                at_random=by_chance,
             )
             points = [*points_at(self._space, suggestion.variant, suggestion.values)]
             group = group_at(points[0])
             if group in known:
                 continue
             known.add(group)
-            trials = [plan_point(self._space, point, account=self._account) for point in points]
-            # The reason why the sweep's total does not permit the seeds of the configuration.
-            if (reason := self._gate.refusal(*price(trials, self._account))) is not None:
+            trials = [
+                plan_point(self._space, point, account=self._account)
+                for point in points
+            ]
+            # The reason why the sweep's total does not permit the seeds of the
+            # configuration.
+            if (
+                reason := self._gate.refusal(*price(trials, self._account))
+            ) is not None:
                 full += 1
                 if full > _FULL:
                     continue  # the plan shows enough of them
-                trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
+                trials = [
+                    replace(t, reason=reason, refused_by="budget") for t in trials[:1]
+                ]
             self._sweep.add(TrialsSuggested(trials=tuple(trials)))
             if trials[0].runs:
                 return trials

@@ -1,9 +1,9 @@
-"""The pool that leases gangs of workers to Ray Tune's trials: an asyncio state machine without Ray,
-which `sweep.runtime.tune` runs as a named actor.
+"""The pool that leases gangs of workers to Ray Tune's trials: an asyncio state machine
+without Ray, which `sweep.runtime.tune` runs as a named actor.
 
-A Tune trial leases a gang and then takes the reports of its workers one after another; a report
-waits until the Tune trial has passed it to its scheduler, and then until the driver has written it
-and charged the next epoch. Only then may that epoch start.
+A Tune trial leases a gang and then takes the reports of its workers one after another;
+a report waits until the Tune trial has passed it to its scheduler, and then until the
+driver has written it and charged the next epoch. Only then may that epoch start.
 """
 
 import asyncio
@@ -41,6 +41,10 @@ class _Trial:
     permitted: int = 0  # the newest serial that Tune permitted
     report: EpochReport | None = None
 
+    def has_news(self, seen: int) -> bool:
+        """Whether it is over, or has a report after the number `seen`."""
+        return self.state == "over" or self.serial > seen
+
 
 @dataclass
 class _Slot:
@@ -49,8 +53,9 @@ class _Slot:
 
 
 class Pool:
-    """Its methods are coroutines of one event loop: each runs atomically between its awaits.
-    `sealed`: the trials are draws, which are not tried again after a failure of their own.
+    """Its methods are coroutines of one event loop: each runs atomically between its
+    awaits. `sealed`: the trials are draws, which are not tried again after a failure of
+    their own.
     """
 
     def __init__(self, jobs: Sequence[TrialJob], *, sealed: bool = False) -> None:
@@ -68,13 +73,15 @@ class Pool:
 
     # ---- the Tune trial's side
 
-    async def explore(self, explorer: str, seen: int) -> tuple[int, EpochReport | None] | None:
-        """The newest report, after the number `seen`, of the trial that the Tune trial `explorer`
-        is named after, or, where it is that of a slot, of any that no other has; after a restart it
-        is the one that it had before. None: no trial is left.
+    async def explore(
+        self, explorer: str, seen: int
+    ) -> tuple[int, EpochReport | None] | None:
+        """The newest report, after the number `seen`, of the trial that the Tune trial
+        `explorer` is named after, or, where it is that of a slot, of any that no other
+        has; after a restart it is the one that it had before. None: no trial is left.
 
-        The first call leases a gang for the trial. A later one permits the report `seen`, on behalf
-        of the scheduler.
+        The first call leases a gang for the trial. A later one permits the report
+        `seen`, on behalf of the scheduler.
         """
         while self._num_slots:
             trial = self._leases.get(explorer)
@@ -90,15 +97,15 @@ class Pool:
             trial = self._leases[explorer]
             trial.permitted = max(trial.permitted, seen)
             await self._notify()
-            await self._until(
-                lambda: not self._num_slots or trial.state == "over" or trial.serial > seen  # noqa: B023
-            )
+            await self._until(lambda: not self._num_slots or trial.has_news(seen))  # noqa: B023
             if trial.state != "over" and trial.serial > seen:
                 return trial.serial, trial.report
         return None
 
     async def leave(self, explorer: str, reason: str) -> None:
-        """End the trial of a Tune trial that has ended: its workers train no further epoch."""
+        """End the trial of a Tune trial that has ended: its workers train no further
+        epoch.
+        """
         trial = self._leases.get(explorer) or self._trials.get(explorer)
         if trial is None or trial.state == "over":
             return
@@ -111,11 +118,12 @@ class Pool:
     # ---- the gang's side
 
     async def take(self, slot: int, generation: str) -> TrialJob | None:
-        """The next leased trial for the gang in `slot`; None when none will come, the slot is
-        beyond the limit, or another group has replaced the caller's.
+        """The next leased trial for the gang in `slot`; None when none will come, the
+        slot is beyond the limit, or another group has replaced the caller's.
 
-        `generation` names the group of processes. A new one whose slot has an unfinished trial is
-        the rebuilt group of workers that died. It gets the same trial until that failed too often.
+        `generation` names the group of processes. A new one whose slot has an
+        unfinished trial is the rebuilt group of workers that died. It gets the same
+        trial until that failed too often.
         """
         place = self._slots.setdefault(slot, _Slot())
         if place.generation != generation:
@@ -161,11 +169,14 @@ class Pool:
             # Reports of an older attempt must not be taken for this one's.
             trial.permitted = trial.serial = next(self._serials)
             trial.report = None
-            return replace(trial.job, attempt=trial.attempt, epochs_done=verdict.epochs_done)
+            return replace(
+                trial.job, attempt=trial.attempt, epochs_done=verdict.epochs_done
+            )
 
     async def send(self, event: TrialEvent) -> Verdict:
-        """What happened to an attempt, once Tune and the driver have answered: of an epoch, whether
-        the attempt may train another. One that raised an exception is not tried again.
+        """What happened to an attempt, once Tune and the driver have answered: of an
+        epoch, whether the attempt may train another. One that raised an exception is
+        not tried again.
         """
         trial = self._trials[event.trial_id]
         if trial.attempt != event.attempt or trial.state != "running":
@@ -208,13 +219,19 @@ class Pool:
         self._trials[job.trial_id] = _Trial(job)
 
     async def limit_slots(self, number: int) -> None:
-        """Keep the first `number` slots: other gangs end after their trials, at 0 Tune's, too."""
+        """Keep the first `number` slots: other gangs end after their trials, at 0
+        Tune's, too.
+        """
         self._num_slots = number
         await self._notify()
 
     async def unfinished_trials(self) -> dict[str, State]:
         """The states of the trials that are not over, by their ids."""
-        return {name: each.state for name, each in self._trials.items() if each.state != "over"}
+        return {
+            name: each.state
+            for name, each in self._trials.items()
+            if each.state != "over"
+        }
 
     # ---- inside
 

@@ -1,4 +1,6 @@
-"""A running sweep's figures as Ray application metrics, which Ray's agent serves to dashboards."""
+"""A running sweep's figures as Ray application metrics, which Ray's agent serves to
+dashboards.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
     def put(source: str, value: float, **labels: str) -> None:
         if source not in gauges:
             gauges[source] = _ray_gauge(metrics()[source])
-        gauges[source].set(value, tags={label: in_ascii(text) for label, text in labels.items()})
+        gauges[source].set(
+            value, tags={label: in_ascii(text) for label, text in labels.items()}
+        )
 
     def watch_and_record(trial_id: str, progress: Progress) -> None:
         watch(trial_id, progress)
@@ -83,7 +87,9 @@ def in_ascii(text: str) -> str:
 
 
 def _ray_is_up() -> bool:
-    """Whether this process is connected to Ray, which executor `local` never imports."""
+    """Whether this process is connected to Ray, which executor `local` never
+    imports.
+    """
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 

@@ -1,4 +1,6 @@
-"""Starts and ends Ray for one sweep: quiet, without telemetry, with this project's packages."""
+"""Starts and ends Ray for one sweep: quiet, without telemetry, with this project's
+packages.
+"""
 
 import atexit
 import io
@@ -30,8 +32,12 @@ _PACKAGES = Path(__file__).parents[2]  # the folder of what workers import
 _STARTS = 3
 _REMOVALS = 5  # tries to remove a folder
 _ANSWER_SECONDS = 120.0  # of a node
-_OUT_OF_MEMORY = "due to memory pressure"  # in what Ray prints of workers that it has killed
-_NO_TOKEN = b"InvalidAuthToken"  # in what Ray's libraries log of a token that is refused
+_OUT_OF_MEMORY = (
+    "due to memory pressure"  # in what Ray prints of workers that it has killed
+)
+_NO_TOKEN = (
+    b"InvalidAuthToken"  # in what Ray's libraries log of a token that is refused
+)
 _LOG_LINE = re.compile(rb"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\][^\n]*\n")
 _memory = threading.Event()  # Ray has said that
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
@@ -41,7 +47,8 @@ _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no dat
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # What it prints comes from its own threads, which are not heard, and not at its shutdown.
+    # What it prints comes from its own threads, which are not heard, and not at its
+    # shutdown.
     "RAY_DEDUP_LOGS": "0",
     # How soon the death of a worker is noticed.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
@@ -51,7 +58,8 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
-    # Tune saves its own state for `Tuner.restore`, which is not used: the sweep's folder has more.
+    # Tune saves its own state for `Tuner.restore`, which is not used: the sweep's
+    # folder has more.
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -63,13 +71,15 @@ _REQUIRED = {
     # A late call must not start another cluster.
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
-# Of another Ray, or of a job on it: a cluster of our own would start with them, or not at all.
+# Of another Ray, or of a job on it: a cluster of our own would start with them, or not
+# at all.
 _OF_ANOTHER_RAY = (
     *("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_CLIENT_MODE", "RAY_USE_TLS"),
     *("RAY_RUNTIME_ENV_HOOK", "RAY_JOB_CONFIG_JSON_ENV_VAR"),
     *("RAY_OVERRIDE_RESOURCES", "RAY_OVERRIDE_LABELS"),
 )
-# A cluster of this machine is private to its owner: ports on loopback, calls with a token.
+# A cluster of this machine is private to its owner: ports on loopback, calls with a
+# token.
 LOOPBACK = "127.0.0.1"
 _LOCAL_ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
@@ -83,11 +93,12 @@ _READ_AT_IMPORT = ("RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
 
 @contextmanager
 def session(settings: RunSettings) -> Iterator[None]:
-    """Ray for the time of the block: the cluster at `settings.address`, one that runs in this
-    process already (it is left as it is), or a local one that ends with the block.
+    """Ray for the time of the block: the cluster at `settings.address`, one that runs
+    in this process already (it is left as it is), or a local one that ends with the
+    block.
 
-    Raises: InvalidInput if the address does not answer; SweepError if the Ray of this process has
-    failed before.
+    Raises: InvalidInput if the address does not answer; SweepError if the Ray of this
+    process has failed before.
     """
     set_environment(settings)
 
@@ -101,7 +112,9 @@ def session(settings: RunSettings) -> Iterator[None]:
         return
     logging.getLogger("ray").setLevel(logging.CRITICAL)  # what it logs, it raises, too
     if settings.address is not None:
-        packages = [str(_PACKAGES / name) for name in ("sweep", "trainables", "search_spaces")]
+        packages = [
+            str(_PACKAGES / name) for name in ("sweep", "trainables", "search_spaces")
+        ]
         try:
             with _unheard() as said:
                 ray.init(
@@ -111,17 +124,26 @@ def session(settings: RunSettings) -> Iterator[None]:
                     logging_level=logging.CRITICAL,
                     runtime_env={"py_modules": packages},
                 )
-        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        except (
+            ConnectionError,
+            ValueError,
+            RuntimeError,
+            ray.exceptions.RayError,
+        ) as error:
             # Of a wrong token the error says nothing, of a missing one a page.
             is_token = isinstance(error, ray.exceptions.AuthenticationError)
             if is_token or any(_NO_TOKEN in words for words in said):
                 raise InvalidInput(
-                    f"the Ray cluster at address={settings.address!r} refused the token: expected"
-                    " RAY_AUTH_MODE=token and the cluster's own in RAY_AUTH_TOKEN, or its file in"
-                    " RAY_AUTH_TOKEN_PATH (`ray get-auth-token` prints it on the cluster's head)"
+                    f"the Ray cluster at address={settings.address!r} refused the"
+                    f" token: expected"
+                    " RAY_AUTH_MODE=token and the cluster's own in RAY_AUTH_TOKEN, or"
+                    " its file in"
+                    " RAY_AUTH_TOKEN_PATH (`ray get-auth-token` prints it on the"
+                    " cluster's head)"
                 ) from None
             raise InvalidInput(
-                f"expected address to be that of a running Ray cluster, got {settings.address!r}"
+                f"expected address to be that of a running Ray cluster, got"
+                f" {settings.address!r}"
                 f" ({one_line(words_of(error), characters=300)})"
             ) from None
     else:
@@ -142,8 +164,9 @@ def session(settings: RunSettings) -> Iterator[None]:
 
 
 class _WithoutRay(io.TextIOBase):
-    """What stdout is while Ray runs: stderr, because stdout is for JSON, without what threads of
-    Ray print, which is what its daemons say of dead processes, with the last lines of their logs.
+    """What stdout is while Ray runs: stderr, because stdout is for JSON, without what
+    threads of Ray print, which is what its daemons say of dead processes, with the last
+    lines of their logs.
     """
 
     def write(self, text: str) -> int:
@@ -163,8 +186,9 @@ class _WithoutRay(io.TextIOBase):
 
 @contextmanager
 def _unheard() -> Iterator[list[bytes]]:
-    """Keep from stderr what Ray's libraries write there themselves, such as a line a second while a
-    token is refused; it is in the list that this yields once the block has ended. The rest follows.
+    """Keep from stderr what Ray's libraries write there themselves, such as a line a
+    second while a token is refused; it is in the list that this yields once the block
+    has ended. The rest follows.
     """
     found: list[bytes] = []
     try:
@@ -194,7 +218,9 @@ def took_memory() -> bool:
 
 
 def remove(folders: Iterable[str | Path]) -> None:
-    """Remove what a session has left, also what a process that is about to end adds meanwhile."""
+    """Remove what a session has left, also what a process that is about to end adds
+    meanwhile.
+    """
     for folder in folders:
         for _ in range(_REMOVALS):
             if os.path.exists(folder):
@@ -202,7 +228,9 @@ def remove(folders: Iterable[str | Path]) -> None:
 
 
 def set_environment(settings: RunSettings) -> None:
-    """Set what Ray reads from the environment when imported. Raises: as `require_token`."""
+    """Set what Ray reads from the environment when imported. Raises: as
+    `require_token`.
+    """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ.update(_REQUIRED)
@@ -216,40 +244,48 @@ def set_environment(settings: RunSettings) -> None:
 
 
 def caller(target: Callable[..., object], *args: Any) -> threading.Thread:
-    """A thread, not started yet, whose `target` calls Ray: while it lives, Ray is not shut down."""
+    """A thread, not started yet, whose `target` calls Ray: while it lives, Ray is not
+    shut down.
+    """
     thread = threading.Thread(target=target, args=args, daemon=True)
     _callers.append(thread)
     return thread
 
 
 def _end(ray: Any, *, code: int, is_own: bool) -> None:
-    """Shut Ray down, or leave it to the end of this process, which ends with `code` then. Daemons
-    of a cluster that is not our own may be children of this process and stay.
+    """Shut Ray down, or leave it to the end of this process, which ends with `code`
+    then. Daemons of a cluster that is not our own may be children of this process and
+    stay.
     """
     if interrupts.now.number:
-        # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
-        # was shut down would end it before.
+        # What is left of it ends with this process; threads of Tune and Train that ask
+        # a Ray which was shut down would end it before.
         return
     if dead_daemon() is None:
         _callers[:] = [thread for thread in _callers if thread.is_alive()]
         if not _callers:
-            # Agents of a raylet that Ray has killed would look for their cluster for a minute.
+            # Agents of a raylet that Ray has killed would look for their cluster for a
+            # minute.
             started = _daemon_processes() if is_own else []
             _daemons.clear()
             try:
                 ray.shutdown()
-            finally:  # an interrupt may come when the raylet has ended and its workers have not
+            # an interrupt may come when the raylet has ended and its workers have not
+            finally:
                 processes.kill([*started, *(_daemon_processes() if is_own else [])])
             return
-    # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
-    # shutdown, before the failure is reported. The workers have gone with their raylet or pool.
-    sys.excepthook = sys.__excepthook__  # Ray's asks its GCS, and waits a minute for a dead one
+    # Threads of Tune and Train still ask Ray, which ends the process at the first call
+    # after a shutdown, before the failure is reported. The workers have gone with their
+    # raylet or pool.
+    sys.excepthook = (
+        sys.__excepthook__
+    )  # Ray's asks its GCS, and waits a minute for a dead one
     atexit.register(partial(_leave, code, is_own=is_own))
 
 
 def _leave(code: int, *, is_own: bool) -> None:
-    """End this process at its exit: Ray and Tune would first wait a minute for a daemon that is
-    gone, or their threads crash on what the interpreter has taken down.
+    """End this process at its exit: Ray and Tune would first wait a minute for a daemon
+    that is gone, or their threads crash on what the interpreter has taken down.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the caller
         with suppress(OSError, ValueError):
@@ -261,7 +297,9 @@ def _leave(code: int, *, is_own: bool) -> None:
 
 
 def _daemon_processes() -> list[Any]:
-    """What the daemons of the local cluster have started, the dashboard's processes included."""
+    """What the daemons of the local cluster have started, the dashboard's processes
+    included.
+    """
     return processes.descendants({*_daemons.values(), *_daemons_here()})
 
 
@@ -272,13 +310,15 @@ def _daemons_here() -> list[Any]:
 
 
 def _start_own(settings: RunSettings) -> None:
-    """Start a cluster of our own, whose files and sockets are in a folder that nobody else can
-    open: Ray lets everybody write into its own. What it logs counts calls, and so trials.
+    """Start a cluster of our own, whose files and sockets are in a folder that nobody
+    else can open: Ray lets everybody write into its own. What it logs counts calls, and
+    so trials.
     """
     folder = _make_folder()
     files[:] = [folder]
     before = os.environ.get("PYTHONPATH")
-    # Workers inherit it: they must import this `sweep`, not another package of the same name.
+    # Workers inherit it: they must import this `sweep`, not another package of the same
+    # name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PACKAGES), before)))
     try:
         _start_local(
@@ -309,8 +349,8 @@ def _start_own(settings: RunSettings) -> None:
 
 
 def _make_folder() -> Path:
-    """A new folder of this user alone, with a short path. Raises: InvalidInput where none can be
-    made.
+    """A new folder of this user alone, with a short path. Raises: InvalidInput where
+    none can be made.
     """
     name = _temporary()
     place = Path(os.environ.get(name) or "/tmp")
@@ -326,11 +366,11 @@ def _make_folder() -> Path:
 
 
 def _start_local(**options: Any) -> None:
-    """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds: the
-    next start of a busy machine finds the files in memory.
+    """`ray.init` of a local cluster, once more where a node was not up within Ray's 30
+    seconds: the next start of a busy machine finds the files in memory.
 
-    Raises: InvalidInput where its temporary folder cannot be used; SweepError where it does not
-    start at all.
+    Raises: InvalidInput where its temporary folder cannot be used; SweepError where it
+    does not start at all.
     """
     import ray
 
@@ -340,17 +380,22 @@ def _start_local(**options: Any) -> None:
             return
         except Exception as error:
             ray.shutdown()
-            # It does not know of a node that was not up; its daemons would burden the next one.
+            # It does not know of a node that was not up; its daemons would burden the
+            # next one.
             failed = _daemons_here()
             processes.kill([*processes.descendants(failed), *failed])
-            if isinstance(error, OSError) and disk.failure_of(error, Path.cwd()) is None:
+            if (
+                isinstance(error, OSError)
+                and disk.failure_of(error, Path.cwd()) is None
+            ):
                 why = error.strerror or one_line(words_of(error), characters=300)
                 raise _no_place(why) from None
             if "timed out during startup" not in str(error):
                 raise
             if not left:
                 raise SweepError(
-                    f"Ray did not start in {_STARTS} tries of 30 seconds: the machine is too busy"
+                    f"Ray did not start in {_STARTS} tries of 30 seconds: the machine"
+                    f" is too busy"
                 ) from None
     raise AssertionError("the last try returns or raises")
 
@@ -359,8 +404,10 @@ def _no_place(why: str) -> InvalidInput:
     """Ray cannot keep its files and sockets in the temporary folder."""
     name = _temporary()
     return InvalidInput(
-        "expected a temporary folder that Ray can write to, with a path in ASCII and sockets in it"
-        f" of at most 107 bytes ({why}), got {name}={os.environ.get(name)!r}: set RAY_TMPDIR to"
+        "expected a temporary folder that Ray can write to, with a path in ASCII and"
+        " sockets in it"
+        f" of at most 107 bytes ({why}), got {name}={os.environ.get(name)!r}: set"
+        f" RAY_TMPDIR to"
         " another one, such as /tmp"
     )
 
@@ -371,27 +418,31 @@ def _temporary() -> str:
 
 
 def dead_daemon() -> str | None:
-    """The name of a daemon of a local cluster of this process that has died. Ray itself would end
-    the process within a minute, without a message of ours.
+    """The name of a daemon of a local cluster of this process that has died. Ray itself
+    would end the process within a minute, without a message of ours.
     """
-    return next((name for name, each in _daemons.items() if not processes.is_alive(each)), None)
+    return next(
+        (name for name, each in _daemons.items() if not processes.is_alive(each)), None
+    )
 
 
 def require_token() -> None:
-    """Raises: InvalidInput where a Ray of our own would ask for no token, because authentication is
-    disabled on this machine or Ray has read its environment already.
+    """Raises: InvalidInput where a Ray of our own would ask for no token, because
+    authentication is disabled on this machine or Ray has read its environment already.
     """
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode.lower() != "token":
         raise InvalidInput(
-            "expected RAY_AUTH_MODE to be token or unset for a local Ray (any user of this machine"
+            "expected RAY_AUTH_MODE to be token or unset for a local Ray (any user of"
+            " this machine"
             f" could run code as you), got {mode!r}"
         )
     missing = [n for n in _READ_AT_IMPORT if os.environ.get(n) != _LOCAL_ENVIRONMENT[n]]
     if "ray" in sys.modules and missing:
         wanted = " ".join(f"{name}={_LOCAL_ENVIRONMENT[name]}" for name in missing)
         raise InvalidInput(
-            "expected Ray to be imported by the sweep, or with its environment for a private Ray,"
+            "expected Ray to be imported by the sweep, or with its environment for a"
+            " private Ray,"
             f" got an imported Ray without {wanted}"
         )
 
@@ -409,11 +460,12 @@ def cluster_size() -> Machine:
 
 
 def require_shared(writes: Sequence[Path], *, reads: Path) -> None:
-    """Check that every node of the cluster sees the same folders as this process. In each of
-    `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it.
+    """Check that every node of the cluster sees the same folders as this process. In
+    each of `writes` a mark is made and looked for; of `reads`, which may be read only,
+    the names in it.
 
-    Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
-    answered in time.
+    Raises: InvalidInput naming the first folder and node where it does not, or a node
+    that has not answered in time.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -437,7 +489,8 @@ def require_shared(writes: Sequence[Path], *, reads: Path) -> None:
             except ray.exceptions.RayError as error:
                 raise InvalidInput(
                     "expected every node of the cluster to answer within"
-                    f" {_ANSWER_SECONDS:g} seconds, got {type(error).__name__} from {name}"
+                    f" {_ANSWER_SECONDS:g} seconds, got {type(error).__name__} from"
+                    f" {name}"
                 ) from None
             if unseen is not None:
                 raise InvalidInput(

@@ -1,6 +1,8 @@
-"""Runs or resumes a planned sweep, and connects the executors with disk, ledger and MLflow.
+"""Runs or resumes a planned sweep, and connects the executors with disk, ledger and
+MLflow.
 
-A check before the sweep is created has written nothing, so that the sweep's name stays free.
+A check before the sweep is created has written nothing, so that the sweep's name stays
+free.
 """
 
 import os
@@ -15,7 +17,12 @@ from sweep import interrupts, status
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
-from sweep.planning.pricing import fixed_filter, price, require_total, with_certified_noise
+from sweep.planning.pricing import (
+    fixed_filter,
+    price,
+    require_total,
+    with_certified_noise,
+)
 from sweep.planning.resources import share_of, this_machine
 from sweep.results import leakage
 from sweep.results.tables.progress import Progress
@@ -38,12 +45,15 @@ from trainables.data.corpus import Corpus
 from trainables.errors import InvalidInput, SweepError, words_of
 
 _DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
-_HORIZON = "max_epochs"  # among the facts of a sweep: the scheduler's, from which its rungs follow
+# among the facts of a sweep: the scheduler's, from which its rungs follow
+_HORIZON = "max_epochs"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The folder of the sweep, and why results are missing in the tracking store, or None."""
+    """The folder of the sweep, and why results are missing in the tracking store, or
+    None.
+    """
 
     folder: SweepFolder
     tracking_problem: str | None
@@ -63,9 +73,10 @@ def start(
 
     `budget_total` bounds the spend of a data set over all sweeps, this one included.
 
-    Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
-    too few resources, a name that exists, a data set whose total would exceed `budget_total`, a
-    ledger that has lost a charge of any sweep, a tracking store that cannot be used; Interrupted.
+    Raises: InvalidInput, with nothing written, for a plan without trials, data that
+    cannot be read, too few resources, a name that exists, a data set whose total would
+    exceed `budget_total`, a ledger that has lost a charge of any sweep, a tracking
+    store that cannot be used; Interrupted.
     """
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     account = Accounting(settings)
@@ -74,18 +85,25 @@ def start(
     store.require_free(settings.home, space.name)
     require_storage(settings)
     executed = run_settings(prepared, settings, address=address, function=function)
-    # Dry runs that take longer are left for the start of each trial, but in a private selection.
+    # Dry runs that take longer are left for the start of each trial, but in a private
+    # selection.
     begun = time.monotonic()
     for trial in plan.to_run:
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
             dry_run(trial.config, account, function)
     ledger = Ledger(settings.home / FILE)
     require_whole_ledger(settings.home, ledger, budget_total=budget_total)
-    if budget_total is not None and selected is None:  # else it is charged before anything starts
+    if (
+        budget_total is not None and selected is None
+    ):  # else it is charged before anything starts
         require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
     if settings.tracking:
         open_store(settings)
-    facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
+    facts = {
+        **about(command),
+        "budget_total": budget_total,
+        "tracking": settings.tracking,
+    }
     if executed.scheduler != "none":
         facts[_HORIZON] = executed.max_epochs
     if selected is not None:
@@ -131,19 +149,25 @@ def resume(
             return Run(folder=folder, tracking_problem=problem)
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
-    executed = run_settings(prepared, settings, address=address, function=function, is_over=is_over)
+    executed = run_settings(
+        prepared, settings, address=address, function=function, is_over=is_over
+    )
     horizon = folder.about().get(_HORIZON, executed.max_epochs)
     executed = executed.model_copy(update={"max_epochs": horizon})
     return _execute(folder, prepared, settings, executed, watch)
 
 
 def _execute(
-    folder: SweepFolder, prepared: Prepared, settings: Settings, executed: RunSettings, watch: Watch
+    folder: SweepFolder,
+    prepared: Prepared,
+    settings: Settings,
+    executed: RunSettings,
+    watch: Watch,
 ) -> Run:
     """Run unfinished trials and deliver the results.
 
-    Raises: InvalidInput where another process runs the sweep; StorageFailed where the disk fails;
-    SweepError where Ray does; Interrupted; as `selection.execute`.
+    Raises: InvalidInput where another process runs the sweep; StorageFailed where the
+    disk fails; SweepError where Ray does; Interrupted; as `selection.execute`.
     """
     further, account = f"`sweep resume {folder.name}` continues", Accounting(settings)
     try:
@@ -209,9 +233,11 @@ def run_settings(
     function: str,
     is_over: bool = False,
 ) -> RunSettings:
-    """The settings for executing the trials of a plan, of which an `is_over` one has none left.
+    """The settings for executing the trials of a plan, of which an `is_over` one has
+    none left.
 
-    Raises: InvalidInput as `require_executor`, and where a trial does not fit on this machine.
+    Raises: InvalidInput as `require_executor`, and where a trial does not fit on this
+    machine.
     """
     space, plan = prepared.space, prepared.plan
     # A cluster is known once Ray is connected to it.
@@ -223,7 +249,9 @@ def run_settings(
         metric=space.metric,
         grace_epochs=space.search.grace_epochs,
         # A search has chosen no trial when it begins.
-        max_epochs=max((trial.epochs for trial in (*plan.to_run, *plan.probes)), default=1),
+        max_epochs=max(
+            (trial.epochs for trial in (*plan.to_run, *plan.probes)), default=1
+        ),
         function=function,
         sealed=space.search.is_private_selection,
         data_dir=settings.data_dir.absolute(),
@@ -234,18 +262,20 @@ def run_settings(
 
 
 def require_executor(executed: RunSettings) -> None:
-    """Raises: InvalidInput for a scheduler or an address with executor local, whose trials run one
-    after another in this process; where nothing answers at the cluster's address; where a local
-    cluster would accept calls without a token.
+    """Raises: InvalidInput for a scheduler or an address with executor local, whose
+    trials run one after another in this process; where nothing answers at the cluster's
+    address; where a local cluster would accept calls without a token.
     """
     if executed.executor == "local":
         if executed.scheduler != "none":
             raise InvalidInput(
-                f"expected scheduler none with executor local, got scheduler={executed.scheduler!r}"
+                f"expected scheduler none with executor local, got"
+                f" scheduler={executed.scheduler!r}"
             )
         if executed.address is not None:
             raise InvalidInput(
-                "expected no address with executor local, whose trials run in this process, got"
+                "expected no address with executor local, whose trials run in this"
+                " process, got"
                 f" address={executed.address!r}"
             )
     elif executed.address is not None:
@@ -255,8 +285,8 @@ def require_executor(executed: RunSettings) -> None:
 
 
 def _require_answer(address: str) -> None:
-    """Raises: InvalidInput where no cluster listens at the address, or it has another form; Ray
-    itself would wait for minutes.
+    """Raises: InvalidInput where no cluster listens at the address, or it has another
+    form; Ray itself would wait for minutes.
     """
     if address == "auto":  # Ray looks for it
         address = os.environ.get("RAY_ADDRESS", "")
@@ -267,19 +297,26 @@ def _require_answer(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
     except (OSError, OverflowError, ValueError) as error:
         raise InvalidInput(
-            "expected address to be HOST:PORT or ray://HOST:PORT of a running Ray cluster, or auto"
-            f" (RAY_ADDRESS, else a Ray of this machine), got {address!r}: nothing answers there"
+            "expected address to be HOST:PORT or ray://HOST:PORT of a running Ray"
+            " cluster, or auto"
+            f" (RAY_ADDRESS, else a Ray of this machine), got {address!r}: nothing"
+            f" answers there"
             f" ({words_of(error)})"
         ) from None
 
 
-def dry_run(config: TrialConfig, account: Accounting, function: str = TRIAL_FUNCTION) -> None:
-    """A dry run of the trial (see `trainables.dry_run`), before anything is charged for it, as
-    for a private engine alone.
+def dry_run(
+    config: TrialConfig, account: Accounting, function: str = TRIAL_FUNCTION
+) -> None:
+    """A dry run of the trial (see `trainables.dry_run`), before anything is charged for
+    it, as for a private engine alone.
 
     Raises: InvalidInput where it fails.
     """
-    if function != TRIAL_FUNCTION or catalogue.kind_of("engines", config.engine) != "private":
+    if (
+        function != TRIAL_FUNCTION
+        or catalogue.kind_of("engines", config.engine) != "private"
+    ):
         return
     from trainables.dry_run import dry_run as dry_run  # which imports torch
 

@@ -1,6 +1,6 @@
-"""Runs a private selection, and unseals it. Its trials are drawn beforehand and charged as a whole.
-They run in the vault, and only the fact that they run is shown. Once unsealed all are shown, and
-charged.
+"""Runs a private selection, and unseals it. Its trials are drawn beforehand and charged
+as a whole. They run in the vault, and only the fact that they run is shown. Once
+unsealed all are shown, and charged.
 """
 
 import shutil
@@ -54,11 +54,13 @@ def execute(
     executed: RunSettings,
     watch: Watch,
 ) -> None:
-    """Draw from the plan and charge the selection, both once, run what was drawn, release the best.
+    """Draw from the plan and charge the selection, both once, run what was drawn,
+    release the best.
 
-    Raises: InvalidInput where the data set's total does not permit the selection, or the price does
-    not cover the release of a trial that was drawn; InvalidData where the ledger or the vault has
-    lost something; TrialFailed where the machine failed a trial, and then nothing is released.
+    Raises: InvalidInput where the data set's total does not permit the selection, or
+    the price does not cover the release of a trial that was drawn; InvalidData where
+    the ledger or the vault has lost something; TrialFailed where the machine failed a
+    trial, and then nothing is released.
     """
     trials, price = prepared.plan.to_run, prepared.price
     assert price is not None
@@ -79,15 +81,19 @@ def execute(
             what = release(account.mechanism(trial.config)) if trial.runs else None
             if what not in price.configurations:
                 raise InvalidInput(
-                    "expected the same epsilon for every point of the space with strategy"
+                    "expected the same epsilon for every point of the space with"
+                    " strategy"
                     " private_selection: a value inside a range changes it"
                 )
-            # The same configuration may be drawn twice, and is then two trials; from their names
-            # no number follows.
+            # The same configuration may be drawn twice, and is then two trials; from
+            # their names no number follows.
             drawn.append(replace(trial, id=f"draw-{random.bytes(4).hex()}-{trial.id}"))
         vault.seal(space, Plan(name=space.name, trials=tuple(drawn)))
     if selection_charge(ledger, name) is None:  # as a whole, before anything starts
-        data, limit = account.data_of(trials[0].config), folder.about().get("budget_total")
+        data, limit = (
+            account.data_of(trials[0].config),
+            folder.about().get("budget_total"),
+        )
         ledger.key.register(data.fingerprint, data.texts())
         entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
         if (reason := ledger.charge(entry, budget_total=limit)) is not None:
@@ -115,10 +121,11 @@ def execute(
         driver.run(executed)
     records = draws.records(running=False)
     if any(map(_is_resumed, records)):
-        # The best of the others is not the priced release. Why it failed is an outcome of a trial
-        # that is not released.
+        # The best of the others is not the priced release. Why it failed is an outcome
+        # of a trial that is not released.
         raise TrialFailed(
-            "a draw failed, so nothing is released; its reason is in the vault, for the curator"
+            "a draw failed, so nothing is released; its reason is in the vault, for the"
+            " curator"
             f" alone: `sweep resume {folder.name}` runs it again"
         )
     release_best(folder, vault, search.best_of(records), price.to_dict())
@@ -129,17 +136,21 @@ def execute(
 
 
 def _is_resumed(record: TrialRecord) -> bool:
-    """Whether a draw is still to run. One that has failed for a reason of its own has its outcome,
-    the worst score: run again, it would be chosen by having succeeded, which no price covers.
+    """Whether a draw is still to run. One that has failed for a reason of its own has
+    its outcome, the worst score: run again, it would be chosen by having succeeded,
+    which no price covers.
     """
-    failed_alone = record.status is TrialStatus.FAILED and not is_of_machine(record.reason or "")
+    failed_alone = record.status is TrialStatus.FAILED and not is_of_machine(
+        record.reason or ""
+    )
     return record.status.is_resumed and not failed_alone
 
 
 def require_sealed(folder: SweepFolder) -> Vault:
     """The vault of an ended private selection.
 
-    Raises: InvalidInput for a sweep without one, or one that has not ended; as `require_vault`.
+    Raises: InvalidInput for a sweep without one, or one that has not ended; as
+    `require_vault`.
     """
     space, vault = folder.space(), Vault(folder)
     ledger = Ledger(folder.path.parent / FILE)
@@ -149,7 +160,9 @@ def require_sealed(folder: SweepFolder) -> Vault:
             f" {space.search.strategy}: its trials are not sealed"
         )
     if folder.is_unsealed and not vault.is_sealed:
-        raise InvalidInput(f"expected a sealed sweep, got {folder.name}, which is unsealed already")
+        raise InvalidInput(
+            f"expected a sealed sweep, got {folder.name}, which is unsealed already"
+        )
     require_vault(folder, ledger)
     if not vault.is_over:
         raise InvalidInput(
@@ -160,11 +173,12 @@ def require_sealed(folder: SweepFolder) -> Vault:
 
 
 def unseal(folder: SweepFolder, settings: Settings) -> str | None:
-    """Charge the composition of all trials, then show them. Returns why results are missing in the
-    tracking store, or None.
+    """Charge the composition of all trials, then show them. Returns why results are
+    missing in the tracking store, or None.
 
-    Raises: InvalidInput as `require_sealed`, or where the composition exceeds `budget.total` or the
-    sweep's `--budget-total`; InvalidData where a ledger lacks an entry.
+    Raises: InvalidInput as `require_sealed`, or where the composition exceeds
+    `budget.total` or the sweep's `--budget-total`; InvalidData where a ledger lacks an
+    entry.
     """
     vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
     tracker = open_store(settings) if is_tracked(settings, folder) else None
@@ -173,16 +187,21 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
         entries = _entries(folder, vault, settings)
         releases = [entry.release for entry in entries]
         delta = min((entry.delta for entry in entries), default=1.0)
-        together = certify(releases, delta=delta, effort="total").epsilon if releases else 0.0
+        together = (
+            certify(releases, delta=delta, effort="total").epsilon if releases else 0.0
+        )
         total, limit = folder.space().budget.total, folder.about().get("budget_total")
         if total is not None and together > total:
             raise InvalidInput(
-                f"the trials of {folder.name} cost epsilon {format_epsilon(together)} together,"
+                f"the trials of {folder.name} cost epsilon {format_epsilon(together)}"
+                f" together,"
                 f" which exceeds budget.total={total:g}: they stay sealed"
             )
         selection = selection_charge(ledger, folder.ledger_name)
         if releases and limit is not None and selection is not None:
-            ledger.require_within(selection.dataset, releases, budget_total=limit, delta=delta)
+            ledger.require_within(
+                selection.dataset, releases, budget_total=limit, delta=delta
+            )
         charge_composed(ledger, entries, sweep=folder.ledger_name)
         folder.note(unsealed=time.time())
         release_all(folder, vault)
@@ -197,22 +216,32 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
 def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:
     """The entries of the drawn trials, each priced by its trial's own mechanism.
 
-    Raises: InvalidData where the vault lacks a trial or has a damaged one, or its ledger lacks an
-    epoch of one.
+    Raises: InvalidData where the vault lacks a trial or has a damaged one, or its
+    ledger lacks an epoch of one.
     """
     draws, chosen = vault.draws, vault.selection() or {}
     entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
     records = {record.plan.id: record for record in draws.records(running=False)}
-    begun = {place.name for place in (draws.path / "trials").iterdir()} | draws.state().begun
-    priced = priced_trials([record.plan for record in records.values()], Accounting(settings))
-    mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
+    begun = {
+        place.name for place in (draws.path / "trials").iterdir()
+    } | draws.state().begun
+    priced = priced_trials(
+        [record.plan for record in records.values()], Accounting(settings)
+    )
+    mechanisms = {
+        each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free
+    }
     if (
         not begun | {entry.trial for entry in entries} <= records.keys()
         or any(map(_is_resumed, records.values()))
-        or any(uncharged_epochs(name, records[name].epochs_done, entries) for name in mechanisms)
+        or any(
+            uncharged_epochs(name, records[name].epochs_done, entries)
+            for name in mechanisms
+        )
     ):
         raise InvalidData(
-            f"expected {vault.path} to have every trial, and {vault.ledger_file.name} every epoch"
+            f"expected {vault.path} to have every trial, and {vault.ledger_file.name}"
+            f" every epoch"
             " of one, got less: restore the folder from a copy"
         )
     for name, record in records.items():
@@ -222,7 +251,9 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
         replace(
             each,
             trial=(each.trial == chosen.get("draw") and chosen["trial"]) or each.trial,
-            release=release(mechanisms[each.trial], first=each.first_epoch, last=each.epochs),
+            release=release(
+                mechanisms[each.trial], first=each.first_epoch, last=each.epochs
+            ),
         )
         for each in entries
     ]

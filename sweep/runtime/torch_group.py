@@ -1,4 +1,6 @@
-"""Worker processes that communicate by `torch.distributed` (gloo on CPU, NCCL between GPUs)."""
+"""Worker processes that communicate by `torch.distributed` (gloo on CPU, NCCL between
+GPUs).
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -8,17 +10,25 @@ import torch.distributed as dist
 
 from trainables.system.communication import Communicator
 
-# Rank 0 may wait for a verdict, or measure alone, for longer than any default time-out. A dead
-# peer is noticed by its closed connection and by Ray's health check, not by this.
+# Rank 0 may wait for a verdict, or measure alone, for longer than any default time-out.
+# A dead peer is noticed by its closed connection and by Ray's health check, not by
+# this.
 _PATIENCE = timedelta(days=7)
-_MEETING = timedelta(seconds=20)  # after it a missing rank is stuck in a collective call for ever
+_MEETING = timedelta(
+    seconds=20
+)  # after it a missing rank is stuck in a collective call for ever
 
 
 class TorchComm:
-    """A Communicator over process groups: `objects` (gloo) carries plain data, `tensors` sums."""
+    """A Communicator over process groups: `objects` (gloo) carries plain data,
+    `tensors` sums.
+    """
 
     def __init__(
-        self, objects: dist.ProcessGroup, tensors: dist.ProcessGroup, device: torch.device
+        self,
+        objects: dist.ProcessGroup,
+        tensors: dist.ProcessGroup,
+        device: torch.device,
     ) -> None:
         self.device = device
         self.rank = dist.get_rank(objects)
@@ -28,7 +38,9 @@ class TorchComm:
 
     def all_reduce_sum(self, tensor: torch.Tensor) -> None:
         """Replace `tensor`, in place, by its sum over all processes."""
-        dist.all_reduce(tensor, group=self._tensors if tensor.is_cuda else self._objects)
+        dist.all_reduce(
+            tensor, group=self._tensors if tensor.is_cuda else self._objects
+        )
 
     def broadcast(self, value: Any) -> Any:
         """Rank 0's plain-data `value`, on every process."""
@@ -44,8 +56,9 @@ class TorchComm:
 
 
 class TorchTeam:
-    """The team of all processes of the default process group. The channels of `trial` are not those
-    of `control`, so that messages of a failed trial are never read by the next.
+    """The team of all processes of the default process group. The channels of `trial`
+    are not those of `control`, so that messages of a failed trial are never read by the
+    next.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -55,9 +68,11 @@ class TorchTeam:
         self.trial: Communicator = _comm(_group("gloo"), device)
 
     def regroup(self) -> None:
-        """Meet after every rank left a trial by an exception, and open new channels for trials.
+        """Meet after every rank left a trial by an exception, and open new channels for
+        trials.
 
-        Raises: any error when a rank is missing for 20 seconds; the group must then be rebuilt.
+        Raises: any error when a rank is missing for 20 seconds; the group must then be
+        rebuilt.
         """
         dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
         self.trial = _comm(_group("gloo"), self._device)

@@ -1,5 +1,5 @@
-"""Runs trials on Ray: Ray Tune explores, gangs of workers train, this process decides and writes.
-A trial that Tune never starts is never trained.
+"""Runs trials on Ray: Ray Tune explores, gangs of workers train, this process decides
+and writes. A trial that Tune never starts is never trained.
 """
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ def questions(
     source: ChosenJobs | None,
     past: Sequence[PastEpoch],
 ) -> EventStream:
-    """Run every job to its end, one at least, and the jobs that `source` chooses, in a thread of
-    Tune, on the Ray of this process. The scheduler has seen the epochs of the `past`.
+    """Run every job to its end, one at least, and the jobs that `source` chooses, in a
+    thread of Tune, on the Ray of this process. The scheduler has seen the epochs of the
+    `past`.
 
-    Raises: InvalidInput where the workers do not fit on the cluster, or its nodes do not share the
-    folders; Interrupted where the process is to stop (`interrupts`); RayFailed; SweepError where
-    Tune fails, or no group of workers can be kept alive; any exception of `source`. In all these
-    cases the workers have ended when this returns, and unfinished jobs can be run again.
+    Raises: InvalidInput where the workers do not fit on the cluster, or its nodes do
+    not share the folders; Interrupted where the process is to stop (`interrupts`);
+    RayFailed; SweepError where Tune fails, or no group of workers can be kept alive;
+    any exception of `source`. In all these cases the workers have ended when this
+    returns, and unfinished jobs can be run again.
     """
     files = jobs[0].folder.parents[1].resolve() / _FOLDER
     note = files / "session.json"
@@ -96,20 +98,31 @@ class _Exploration:
         gpus = gpu_share(settings.gpus_per_worker, size)
         settings = settings.model_copy(update={"gpus_per_worker": gpus})
         if settings.address is not None:
-            ray_session.require_shared((files, settings.cache_dir), reads=settings.data_dir)
+            ray_session.require_shared(
+                (files, settings.cache_dir), reads=settings.data_dir
+            )
         self._slots = choose_slots(settings, size)
         if not settings.sealed:
             most = len(jobs) + (source.num_left if source is not None else 0)
             self._slots = min(self._slots, most)
         # A person's number of slots stands.
         self._memory = size.memory_bytes if settings.slots is None else math.inf
-        self._jobs, self._source, self._settings, self._past = jobs, source, settings, past
+        self._jobs, self._source, self._settings, self._past = (
+            jobs,
+            source,
+            settings,
+            past,
+        )
         self._files = files
-        self._name = f"{files.parent.name}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
+        self._name = (
+            f"{files.parent.name}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
+        )
         named = {"name": self._name, "namespace": ray_session.NAMESPACE}
         pool = ray.remote(Pool).options(num_cpus=0, max_concurrency=10_000, **named)
         self._pool = pool.remote(jobs, sealed=settings.sealed)
-        self._deciding = threading.Lock()  # one decision at a time: a verdict or a suggestion
+        self._deciding = (
+            threading.Lock()
+        )  # one decision at a time: a verdict or a suggestion
         self._ended = threading.Event()
         self._error: BaseException | None = None  # of the thread of Tune
         self._progress = 0  # of any trial
@@ -118,7 +131,9 @@ class _Exploration:
         self._tuner = ray_session.caller(self._explore)
 
     def questions(self) -> EventStream:
-        """The questions of the workers, until Tune has ended and every trial that it began."""
+        """The questions of the workers, until Tune has ended and every trial that it
+        began.
+        """
         peak = 0  # bytes of the largest worker
         leaving = [self._tuner]
         try:
@@ -136,7 +151,9 @@ class _Exploration:
                             self._fill_memory(peak)
                     asked = self._pool.questions.remote()
                 if interrupts.is_stopping():
-                    raise Interrupted("the sweep was interrupted; its workers have stopped")
+                    raise Interrupted(
+                        "the sweep was interrupted; its workers have stopped"
+                    )
             leaving += self._gangs
         except ray.exceptions.RayError as error:
             lost = ray_session.dead_daemon()
@@ -177,8 +194,8 @@ class _Exploration:
         return bool(unfinished) or not is_over
 
     def _fill_memory(self, peak: int) -> None:
-        """Start the gangs that the memory permits, and end others: a worker that is killed for
-        memory repeats an epoch, which is charged again.
+        """Start the gangs that the memory permits, and end others: a worker that is
+        killed for memory repeats an epoch, which is charged again.
         """
         number = fit_into_memory(
             self._slots, workers=self._settings.workers, peak=peak, memory=self._memory
@@ -189,13 +206,18 @@ class _Exploration:
             self._gangs[-1].start()
 
     def _keep_gang(self, slot: int) -> None:
-        """Run the trainer of a slot to its end, again if it failed after a trial had progressed."""
+        """Run the trainer of a slot to its end, again if it failed after a trial had
+        progressed.
+        """
         try:
             while True:
                 before = self._progress
                 try:
                     worker_group(
-                        self._name, slot=slot, settings=self._settings, folder=self._files
+                        self._name,
+                        slot=slot,
+                        settings=self._settings,
+                        folder=self._files,
                     ).fit()
                     return
                 except ray.train.TrainingFailedError:
@@ -219,7 +241,8 @@ class _Exploration:
         trial = tune.with_parameters(lease, pool=self._pool)
         try:
             tune.Tuner(
-                # It represents its workers, so it must never keep the CPUs that they wait for.
+                # It represents its workers, so it must never keep the CPUs that they
+                # wait for.
                 tune.with_resources(trial, {"memory": 1}),
                 param_space=space,
                 tune_config=tune.TuneConfig(
@@ -267,14 +290,18 @@ def _wait_for(threads: Sequence[threading.Thread]) -> None:
 
 
 def space_of(jobs: Sequence[TrialJob]) -> dict[str, Any]:
-    """The points of the jobs as Tune shows them, each with its trial: a grid search of each axis
-    where they are its whole product, else a grid search of the trials with the values of each.
+    """The points of the jobs as Tune shows them, each with its trial: a grid search of
+    each axis where they are its whole product, else a grid search of the trials with
+    the values of each.
     """
     axes = list(dict.fromkeys(axis for job in jobs for axis in job.point))
-    points = {job.trial_id: {axis: job.point.get(axis) for axis in axes} for job in jobs}
+    points = {
+        job.trial_id: {axis: job.point.get(axis) for axis in axes} for job in jobs
+    }
     names = {_text(point): name for name, point in points.items()}
     values = {
-        axis: list({_text(p[axis]): p[axis] for p in points.values()}.values()) for axis in axes
+        axis: list({_text(p[axis]): p[axis] for p in points.values()}.values())
+        for axis in axes
     }
     if axes and len(jobs) == len(names) == math.prod(map(len, values.values())):
         space = {axis: tune.grid_search(each) for axis, each in values.items()}
@@ -284,7 +311,9 @@ def space_of(jobs: Sequence[TrialJob]) -> dict[str, Any]:
         return space
     space = {TRIAL: tune.grid_search(list(points))}
     for axis in axes:
-        space[axis] = tune.sample_from(lambda spec, axis=axis: points[spec["config"][TRIAL]][axis])
+        space[axis] = tune.sample_from(
+            lambda spec, axis=axis: points[spec["config"][TRIAL]][axis]
+        )
     return space
 
 
@@ -293,8 +322,8 @@ def _text(value: Any) -> str:
 
 
 class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
-    """Notifies the pool that a Tune trial ended, whose actor may be dead already. It replaces the
-    callback of Tune that prints the trials.
+    """Notifies the pool that a Tune trial ended, whose actor may be dead already. It
+    replaces the callback of Tune that prints the trials.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -304,11 +333,15 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
     def on_trial_result(self, *args: Any, **info: Any) -> None:
         """Print nothing: the driver shows a table."""
 
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+    def on_trial_complete(
+        self, iteration: int, trials: list[Any], trial: Any, **_: Any
+    ) -> None:
         """Stop the workers of a trial that the scheduler stopped."""
         self._pool.leave.remote(name_of(trial.config), STOPPED_BY_TUNE)
 
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+    def on_trial_error(
+        self, iteration: int, trials: list[Any], trial: Any, **_: Any
+    ) -> None:
         """Stop the workers of a trial whose actor died too often."""
         self._pool.leave.remote(name_of(trial.config), "its trial of Ray Tune failed")
 
@@ -338,7 +371,9 @@ class _Stop(_OfThisProcess, tune.Stopper):  # type: ignore[misc]
 
 
 class _Suggestions(_OfThisProcess, Searcher):  # type: ignore[misc]
-    """A search of this project for Tune, which reads results from the sweep's folder alone."""
+    """A search of this project for Tune, which reads results from the sweep's folder
+    alone.
+    """
 
     def __init__(self, suggest: Callable[[], TrialJob | None]) -> None:
         super().__init__()

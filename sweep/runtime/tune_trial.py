@@ -1,4 +1,6 @@
-"""What a Tune trial does, in an actor, which imports nothing that takes seconds beside Tune."""
+"""What a Tune trial does, in an actor, which imports nothing that takes seconds beside
+Tune.
+"""
 
 from contextlib import suppress
 from typing import Any
@@ -17,8 +19,8 @@ def name_of(config: Any) -> str:
 
 
 def lease(config: dict[str, Any], pool: Any) -> None:
-    """The Tune trial of one trial, or of a slot, which takes one trial after another whose number
-    is secret. It ends with the pool.
+    """The Tune trial of one trial, or of a slot, which takes one trial after another
+    whose number is secret. It ends with the pool.
     """
     explorer, is_sealed = name_of(config), SLOT in config
     values = [
@@ -30,9 +32,12 @@ def lease(config: dict[str, Any], pool: Any) -> None:
     named = {} if is_sealed else {"name": f"{explorer}: {', '.join(values)}"}
     seen = passed = 0
     with suppress(ray.exceptions.ActorDiedError):
-        while (news := ray.get(pool.explore.options(**named).remote(explorer, seen))) is not None:
+        while (
+            news := ray.get(pool.explore.options(**named).remote(explorer, seen))
+        ) is not None:
             seen, report = news
-            # After a crash an epoch is reported once more; schedulers expect time to move.
+            # After a crash an epoch is reported once more; schedulers expect time to
+            # move.
             if report is not None and report.epochs_done > passed and not is_sealed:
                 passed = report.epochs_done
                 tune.report({**report.metrics, TIME_ATTR: passed})

@@ -1,8 +1,10 @@
-"""Gangs of Ray Train workers that stay for the whole sweep and train one trial after another.
+"""Gangs of Ray Train workers that stay for the whole sweep and train one trial after
+another.
 
-Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
-slot has one, whose workers take their trials from the pool. Its controller imports this module as
-well, so torch, which takes seconds, is imported where it is used.
+Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one.
+So each slot has one, whose workers take their trials from the pool. Its controller
+imports this module as well, so torch, which takes seconds, is imported where it is
+used.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer
 
 
-def worker_group(pool: str, *, slot: int, settings: RunSettings, folder: Path) -> TorchTrainer:
-    """The trainer of a slot, whose processes serve the pool of that name until it closes.
-    `folder`, on storage that all nodes share, takes the files of Ray Train.
+def worker_group(
+    pool: str, *, slot: int, settings: RunSettings, folder: Path
+) -> TorchTrainer:
+    """The trainer of a slot, whose processes serve the pool of that name until it
+    closes. `folder`, on storage that all nodes share, takes the files of Ray Train.
     """
     from ray.train.torch import TorchTrainer
 
@@ -42,7 +46,9 @@ def worker_group(pool: str, *, slot: int, settings: RunSettings, folder: Path) -
             resources_per_worker={"CPU": settings.cpus_per_worker, "GPU": gpus},
         ),
         # NCCL refuses two workers on one GPU, and one by itself needs none.
-        torch_config=GangConfig(backend="nccl" if gpus >= 1 and settings.workers > 1 else "gloo"),
+        torch_config=GangConfig(
+            backend="nccl" if gpus >= 1 and settings.workers > 1 else "gloo"
+        ),
         run_config=RunConfig(
             name=f"{pool}-slot-{slot}-{uuid.uuid4().hex[:8]}",
             storage_path=str(folder),
@@ -55,8 +61,8 @@ def worker_group(pool: str, *, slot: int, settings: RunSettings, folder: Path) -
 
 @dataclass
 class GangConfig(BackendConfig):  # type: ignore[misc]  # ray is untyped here
-    """In place of `TorchConfig`, whose workers listen on every interface: these listen on loopback
-    where all are on one node, otherwise on the addresses of their nodes.
+    """In place of `TorchConfig`, whose workers listen on every interface: these listen
+    on loopback where all are on one node, otherwise on the addresses of their nodes.
     """
 
     backend: str
@@ -86,7 +92,9 @@ class _Meeting(Backend):  # type: ignore[misc]
         ray.get(joining)
 
 
-_listening: list[socket.socket] = []  # the socket of the first worker, until it has joined
+_listening: list[
+    socket.socket
+] = []  # the socket of the first worker, until it has joined
 
 
 def _listen(on_one_node: bool) -> tuple[str, int]:

@@ -1,8 +1,8 @@
-"""Finished trials as studies of Optuna, one a sweep, for its dashboard: importance, slices,
-contours and parallel coordinates.
+"""Finished trials as studies of Optuna, one a sweep, for its dashboard: importance,
+slices, contours and parallel coordinates.
 
-The dashboard is the extra `[explore]`. Its storage is in memory: nothing that is changed in the
-browser reaches a sweep, and no figure is written to another file.
+The dashboard is the extra `[explore]`. Its storage is in memory: nothing that is
+changed in the browser reaches a sweep, and no figure is written to another file.
 """
 
 import math
@@ -35,9 +35,9 @@ class _Quiet(WSGIRequestHandler):
 
 @contextmanager
 def dashboard(home: Path, *, host: str, token: str) -> Iterator[str | None]:
-    """Optuna's dashboard over all sweeps of a home, which asks for `token`, at the address that
-    this yields; None where the extra `[explore]` is not installed. Sweeps are read while it runs,
-    and appear as they are.
+    """Optuna's dashboard over all sweeps of a home, which asks for `token`, at the
+    address that this yields; None where the extra `[explore]` is not installed. Sweeps
+    are read while it runs, and appear as they are.
     """
     if find_spec("optuna_dashboard") is None:
         yield None
@@ -68,16 +68,19 @@ def dashboard(home: Path, *, host: str, token: str) -> Iterator[str | None]:
 
 
 def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
-    """A study of the finished trials of a sweep that have both objectives: the task's first figure
-    and log10 of epsilon. Trials without noise have no finite epsilon and are left out. Figures that
-    only the curator may see are attributes of a trial.
+    """A study of the finished trials of a sweep that have both objectives: the task's
+    first figure and log10 of epsilon. Trials without noise have no finite epsilon and
+    are left out. Figures that only the curator may see are attributes of a trial.
     """
     import optuna
 
     main = select.headline(records)
     found = []
     for record in records:
-        quality, epsilon = select.value(record, main), select.compared(record, figures.EPSILON)
+        quality, epsilon = (
+            select.value(record, main),
+            select.compared(record, figures.EPSILON),
+        )
         if not record.status.is_finished or quality is None or epsilon is None:
             continue
         if math.isfinite(quality) and 0 < epsilon < math.inf:
@@ -85,11 +88,19 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
     study = optuna.create_study(
         storage=storage,
         study_name=name,
-        directions=["maximize" if figures.cost(main, 1.0) < 0 else "minimize", "minimize"],
+        directions=[
+            "maximize" if figures.cost(main, 1.0) < 0 else "minimize",
+            "minimize",
+        ],
     )
     study.set_metric_names([figures.label(main), "log10 epsilon"])
-    paths = list(dict.fromkeys(path for record, _ in found for path in record.plan.values))
-    axes = {path: _axis([record.plan.values.get(path) for record, _ in found]) for path in paths}
+    paths = list(
+        dict.fromkeys(path for record, _ in found for path in record.plan.values)
+    )
+    axes = {
+        path: _axis([record.plan.values.get(path) for record, _ in found])
+        for path in paths
+    }
     axes["variant"] = _axis([record.plan.variant for record, _ in found])
     for place, (record, values) in enumerate(found):
         here = {
@@ -114,8 +125,8 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
 
 
 def _axis(values: Sequence[Any]) -> tuple[list[Any], Any]:
-    """The values of an axis as Optuna's parameters, None where a trial lacks it, and their
-    distribution.
+    """The values of an axis as Optuna's parameters, None where a trial lacks it, and
+    their distribution.
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
@@ -123,6 +134,8 @@ def _axis(values: Sequence[Any]) -> tuple[list[Any], Any]:
     known = [number for number in numbers if number is not None]
     if len(known) < sum(value is not None for value in values):
         words = [None if value is None else short(value) for value in values]
-        return words, CategoricalDistribution(sorted({word for word in words if word is not None}))
+        return words, CategoricalDistribution(
+            sorted({word for word in words if word is not None})
+        )
     low, high = min(known), max(known)
     return numbers, FloatDistribution(low, high, log=low > 0 and high / low >= _DECADE)

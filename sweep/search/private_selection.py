@@ -1,8 +1,9 @@
 """The trials of a private selection: their number, their points, and the best one.
 
-Papernot & Steinke 2022: the number is drawn first, from a law independent of the data, and each
-trial is an independent draw, with replacement, from one distribution over the space. Pure: all
-randomness comes from a secret argument, and the same secret gives the same trials again.
+Papernot & Steinke 2022: the number is drawn first, from a law independent of the data,
+and each trial is an independent draw, with replacement, from one distribution over the
+space. Pure: all randomness comes from a secret argument, and the same secret gives the
+same trials again.
 """
 
 import hashlib
@@ -23,7 +24,9 @@ from trainables.config import objectives
 from trainables.dp.accounting import renyi
 from trainables.errors import InvalidInput
 
-_PATIENCE = 1_000  # consecutive draws without a valid config after which the space is refused
+_PATIENCE = (
+    1_000  # consecutive draws without a valid config after which the space is refused
+)
 
 
 def law_of(space: SearchSpace) -> NumTrials:
@@ -33,7 +36,9 @@ def law_of(space: SearchSpace) -> NumTrials:
 
 
 def random_of(secret: bytes, sweep_id: str) -> np.random.Generator:
-    """The generator of one sweep's draws: `secret` is the home's key, which never leaves it."""
+    """The generator of one sweep's draws: `secret` is the home's key, which never
+    leaves it.
+    """
     mac = hmac.new(secret, b"private selection\0" + sweep_id.encode(), hashlib.sha256)
     return np.random.default_rng(int.from_bytes(mac.digest()))
 
@@ -53,10 +58,11 @@ def draw_points(
     number: int,
     random: np.random.Generator,
 ) -> list[Point]:
-    """`number` points, each independent of the others: one of `configurations` (with replacement,
-    each as likely), and along a range any of its values.
+    """`number` points, each independent of the others: one of `configurations` (with
+    replacement, each as likely), and along a range any of its values.
 
-    Raises: InvalidInput without a configuration, or where almost no value of a range makes one.
+    Raises: InvalidInput without a configuration, or where almost no value of a range
+    makes one.
     """
     if not configurations:
         raise InvalidInput("expected a configuration that may be drawn, got none")
@@ -71,23 +77,26 @@ def draw_points(
                 for path, axis in axes_of(space, variant).items()
                 if axis.range is not None
             }
-            values = {path: shares.get(path, value) for path, value in chosen.values.items()}
+            values = {
+                path: shares.get(path, value) for path, value in chosen.values.items()
+            }
             [point] = points_at(space, variant, values)
             if point.config is not None and point.reason is None:
                 found.append(point)
                 break
         else:
             raise InvalidInput(
-                f"expected ranges whose values give valid configs, got {_PATIENCE} invalid draws in"
+                f"expected ranges whose values give valid configs, got {_PATIENCE}"
+                f" invalid draws in"
                 " a row"
             )
     return found
 
 
 def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The trial with the best validation figure; of equal ones the first, which is a uniform choice
-    because the draws are independent. A trial without a result or a figure is the worst. None
-    without a trial.
+    """The trial with the best validation figure; of equal ones the first, which is a
+    uniform choice because the draws are independent. A trial without a result or a
+    figure is the worst. None without a trial.
     """
     if not records:
         return None
@@ -97,4 +106,6 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
 
 def _cost(record: TrialRecord, metric: str) -> float:
     value = select.value(record, metric) if record.status.is_finished else None
-    return math.inf if value is None or math.isnan(value) else figures.cost(metric, value)
+    return (
+        math.inf if value is None or math.isnan(value) else figures.cost(metric, value)
+    )

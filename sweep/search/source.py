@@ -18,7 +18,9 @@ from trainables import figures
 
 
 def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
-    """Sentences with the reasons of trials that did not end, and of a search that ended early."""
+    """Sentences with the reasons of trials that did not end, and of a search that ended
+    early.
+    """
     waiting = [r for r in records if r.status.is_pending and r.reason]
     found = [
         f"{number} of {len(records)} trials did not run to their end: {reason}."
@@ -30,7 +32,9 @@ def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
 
 
 def ended_early(folder: SweepFolder) -> str | None:
-    """Why an ended search chose fewer configurations than `num_samples`, in a sentence."""
+    """Why an ended search chose fewer configurations than `num_samples`, in a
+    sentence.
+    """
     space, plan = folder.space(), folder.plan()
     requested, chosen = space.search.num_samples or 0, num_chosen(plan)
     if not space.search.is_adaptive or chosen >= requested or folder.is_running:
@@ -50,7 +54,8 @@ def observations_of(
     *,
     known: dict[str, Observation] | None = None,
 ) -> list[Observation]:
-    """The observations of a space's points, in order, one for all seeds of a configuration.
+    """The observations of a space's points, in order, one for all seeds of a
+    configuration.
 
     `known` caches final observations, by the configuration's group.
     """
@@ -65,7 +70,9 @@ def observations_of(
         plan = members[0].plan
         values = {p: v for p, v in plan.values.items() if p in domains[plan.variant]}
         observations.append(kept.get(key) or _observation(space, values, members))
-        if not any(r.status.is_pending or r.status is TrialStatus.FAILED for r in members):
+        if not any(
+            r.status.is_pending or r.status is TrialStatus.FAILED for r in members
+        ):
             kept[key] = observations[-1]
     return observations
 
@@ -77,7 +84,8 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
         value = select.compared(record, name)
         if value is None or math.isnan(value):
             return None
-        # Samplers compare epsilons by size and cannot handle infinity: a bounded logarithm.
+        # Samplers compare epsilons by size and cannot handle infinity: a bounded
+        # logarithm.
         if name == figures.EPSILON:
             value = min(math.log10(max(value, 1e-12)), 12.0)
         found.append(figures.cost(name, value))
@@ -104,13 +112,17 @@ def _observation(
     return here(state="done", objectives=tuple(map(fmean, zip(*known, strict=True))))
 
 
-def infeasible(trial: PlannedTrial, values: dict[str, Any], space: SearchSpace) -> Observation:
+def infeasible(
+    trial: PlannedTrial, values: dict[str, Any], space: SearchSpace
+) -> Observation:
     """The observation of a point whose trial is refused."""
     violation, limit = 1.0, space.budget.epsilon
     if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
         # The excess over the budget, from which the sampler learns the direction.
         violation = min(max(math.log(trial.epsilon_budget / limit), 0.01), 30.0)
-    return Observation(variant=trial.variant, values=values, state="refused", violation=violation)
+    return Observation(
+        variant=trial.variant, values=values, state="refused", violation=violation
+    )
 
 
 def group_at(point: Point) -> str:
@@ -121,4 +133,6 @@ def group_at(point: Point) -> str:
 
 def num_chosen(plan: Plan) -> int:
     """Number of configurations that a search has chosen and that run."""
-    return len({trial.group for trial in plan.trials if trial.runs and not trial.baseline})
+    return len(
+        {trial.group for trial in plan.trials if trial.runs and not trial.baseline}
+    )

@@ -1,8 +1,9 @@
-"""The next configuration of an adaptive search, by Optuna's samplers. Pure: a function of the space
-and of the observations. Nothing is kept between two calls, so a resumed search goes on as before.
+"""The next configuration of an adaptive search, by Optuna's samplers. Pure: a function
+of the space and of the observations. Nothing is kept between two calls, so a resumed
+search goes on as before.
 
-TPE: Bergstra et al. 2011, multivariate and grouped (Falkner et al. 2018); GP: Optuna's expected
-improvement over a Gaussian process; NSGA-II: Deb et al. 2002.
+TPE: Bergstra et al. 2011, multivariate and grouped (Falkner et al. 2018); GP: Optuna's
+expected improvement over a Gaussian process; NSGA-II: Deb et al. 2002.
 """
 
 import statistics
@@ -23,8 +24,8 @@ _CONSTRAINT = "refused"
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """The observation of one configuration: `values` of its axes, without those over fields that
-    its entries lack, and its state.
+    """The observation of one configuration: `values` of its axes, without those over
+    fields that its entries lack, and its state.
 
     done     `objectives` has a number for each objective of the search, smaller is better
     refused  refused before it ran, `violation` > 0 is the excess over the limit
@@ -48,10 +49,15 @@ class Suggestion:
 
 
 def suggest(
-    space: SearchSpace, observations: Sequence[Observation], *, draw: int, at_random: bool = False
+    space: SearchSpace,
+    observations: Sequence[Observation],
+    *,
+    draw: int,
+    at_random: bool = False,
 ) -> Suggestion:
-    """The next point after `observations`. `draw` numbers the calls; the same number, space and
-    observations give the same point. `at_random`: independent of the observations.
+    """The next point after `observations`. `draw` numbers the calls; the same number,
+    space and observations give the same point. `at_random`: independent of the
+    observations.
 
     Raises: InvalidInput where the space has no free axis.
     """
@@ -78,29 +84,38 @@ def suggest(
 
 
 def num_startup(search: Search) -> int:
-    """Number of configurations spread evenly over the space before the sampler's model is used."""
+    """Number of configurations spread evenly over the space before the sampler's model
+    is used.
+    """
     wanted = search.num_samples or 1
     return search.num_startup or min(10, max(3, wanted // 3))
 
 
 def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
-    """Point number `draw` of Latin hypercubes (McKay et al. 1979), one after another: of the first
-    points each is in another part of every axis, so that few of them cover more than random ones.
+    """Point number `draw` of Latin hypercubes (McKay et al. 1979), one after another:
+    of the first points each is in another part of every axis, so that few of them cover
+    more than random ones.
     """
     size = num_startup(search)
 
     def share(name: str) -> float:
         random = generator(search.seed, "search", "start", name, draw // size)
-        return float((random.permutation(size)[draw % size] + random.random(size)[0]) / size)
+        return float(
+            (random.permutation(size)[draw % size] + random.random(size)[0]) / size
+        )
 
     return Suggestion(*at_shares(found, share))
 
 
 def _replay(
-    study: Any, observations: Sequence[Observation], by_name: dict[str, Branch], *, whole: bool
+    study: Any,
+    observations: Sequence[Observation],
+    by_name: dict[str, Branch],
+    *,
+    whole: bool,
 ) -> None:
-    """Bring the study into the state after suggesting all observations. `whole`: the sampler also
-    proposes values of the axes that an observation lacks.
+    """Bring the study into the state after suggesting all observations. `whole`: the
+    sampler also proposes values of the axes that an observation lacks.
     """
     import optuna
 
@@ -109,7 +124,9 @@ def _replay(
     medians = [statistics.median_high(column) for column in zip(*done, strict=True)]
     dummy = medians or [1.0] * len(study.directions)
     for one in observations:
-        study.enqueue_trial({VARIANT: one.variant, **by_name[one.variant].params(one.values)})
+        study.enqueue_trial(
+            {VARIANT: one.variant, **by_name[one.variant].params(one.values)}
+        )
         trial = study.ask()
         _ask(trial, by_name, of=None if whole else one.values)
         objectives = {"done": [*one.objectives], "refused": dummy}.get(one.state)
@@ -121,7 +138,9 @@ def _replay(
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
-def _ask(trial: Any, by_name: dict[str, Branch], *, of: Container[str] | None = None) -> Suggestion:
+def _ask(
+    trial: Any, by_name: dict[str, Branch], *, of: Container[str] | None = None
+) -> Suggestion:
     """What a trial proposes; `of`: for these axes alone."""
     chosen = by_name[trial.suggest_categorical(VARIANT, list(by_name))]
     values = {
@@ -153,9 +172,12 @@ def quietly() -> Iterator[None]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", category=optuna.exceptions.ExperimentalWarning)
+            warnings.simplefilter(
+                "ignore", category=optuna.exceptions.ExperimentalWarning
+            )
             warnings.simplefilter("ignore", category=UserWarning)
-            # `gamma` goes in Optuna 6, which pyproject.toml excludes; a subclass must do it then.
+            # `gamma` goes in Optuna 6, which pyproject.toml excludes; a subclass must
+            # do it then.
             warnings.simplefilter("ignore", category=FutureWarning)
             yield
     finally:

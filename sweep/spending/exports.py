@@ -1,9 +1,11 @@
-"""The exports of a home: which weights that can be an encoder were trained on which records.
+"""The exports of a home: which weights that can be an encoder were trained on which
+records.
 
-A line of the log has the digests of an export's tensors, its opaque id, and what it has released
-about each data set: its own, and those of the exports that it started from. Data sets have their
-names under the home's key, beside which are the keyed hashes of their records, so that an encoder
-is compared with any data by records, not by names. The log never leaves the home.
+A line of the log has the digests of an export's tensors, its opaque id, and what it has
+released about each data set: its own, and those of the exports that it started from.
+Data sets have their names under the home's key, beside which are the keyed hashes of
+their records, so that an encoder is compared with any data by records, not by names.
+The log never leaves the home.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from trainables.models.encoders.origin import is_export, origin_of
 
 FILE = "ledger.exports.jsonl"  # under the sweeps' home
 _ADVICE = (
-    "restore the home's ledger.exports.jsonl and .head from a copy, or move both away and export"
+    "restore the home's ledger.exports.jsonl and .head from a copy, or move both away"
+    " and export"
     " again what is used as an encoder"
 )
 
@@ -41,8 +44,8 @@ class Learnt:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Exported weights with the opaque `id`; `tensors` are digests. `learnt` begins with its own
-    training.
+    """Exported weights with the opaque `id`; `tensors` are digests. `learnt` begins
+    with its own training.
     """
 
     id: str
@@ -72,15 +75,18 @@ class Exports:
         releases: tuple[Release, ...],
         encoders: Iterable[str],
     ) -> str:
-        """Write an export that was trained on `dataset` from `encoders`, and return its id, which
-        is the earlier one where the same weights were exported before. It is on the disk then.
+        """Write an export that was trained on `dataset` from `encoders`, and return its
+        id, which is the earlier one where the same weights were exported before. It is
+        on the disk then.
         """
         found = tuple(sorted(set(tensors)))
         with self._log.alone():
             before = [each for each in self._read() if each.tensors == found]
             name = before[-1].id if before else secrets.token_hex(16)
             own = Learnt(source=name, dataset=dataset, releases=releases)
-            others = _last_of_each(each for name in encoders for each in self.matching(name))
+            others = _last_of_each(
+                each for name in encoders for each in self.matching(name)
+            )
             export = Export(id=name, tensors=found, learnt=(own, *others))
             if export not in before:
                 self._log.append(export)
@@ -94,17 +100,26 @@ class Exports:
             return []
         origin, tensors = origin_of(place), set(tensor_digests(place).values())
         name = "" if origin is None else origin.id
-        return [each for each in known if each.id == name or not tensors.isdisjoint(each.tensors)]
+        return [
+            each
+            for each in known
+            if each.id == name or not tensors.isdisjoint(each.tensors)
+        ]
 
     def starts(
-        self, encoders: Iterable[str], open_data: Callable[[], TrainingData], *, is_private: bool
+        self,
+        encoders: Iterable[str],
+        open_data: Callable[[], TrainingData],
+        *,
+        is_private: bool,
     ) -> tuple[Start, ...]:
-        """What a trial composes with: the exports among its encoders, and those that they started
-        from, which were trained on records of its data set. That is opened where there is an
-        export to compare with.
+        """What a trial composes with: the exports among its encoders, and those that
+        they started from, which were trained on records of its data set. That is opened
+        where there is an export to compare with.
 
-        Raises: InvalidInput for one without a finite epsilon, and on private data for an export of
-            another home; InvalidData where the hashes of its records are lost.
+        Raises: InvalidInput for one without a finite epsilon, and on private data for
+            an export of another home; InvalidData where the hashes of its records are
+            lost.
         """
         found: dict[Learnt, Start] = {}
         for encoder in encoders:
@@ -117,9 +132,12 @@ class Exports:
                     continue
                 if any(each.reasons for each in part.releases):
                     raise InvalidInput(
-                        f"expected model.encoder that has not learnt from the records of"
-                        f" {data.name}, or with a finite epsilon, got {encoder}: it was exported"
-                        " from a trial on them without a finite epsilon; export one that was"
+                        f"expected model.encoder that has not learnt from the records"
+                        f" of"
+                        f" {data.name}, or with a finite epsilon, got {encoder}: it was"
+                        f" exported"
+                        " from a trial on them without a finite epsilon; export one"
+                        " that was"
                         " trained with noise, or name a public encoder"
                     )
                 found[part] = Start(source=part.source, releases=part.releases)
@@ -131,7 +149,9 @@ class Exports:
 
 
 def _last_of_each(exports: Iterable[Export]) -> list[Learnt]:
-    """What they have learnt; of each source as it was written last, because costs only grow."""
+    """What they have learnt; of each source as it was written last, because costs only
+    grow.
+    """
     parts = (part for each in exports for part in each.learnt)
     return [*{(part.source, part.dataset): part for part in parts}.values()]
 
@@ -140,8 +160,11 @@ def _refuse_unknown(encoder: str) -> None:
     place = folder_of(encoder)
     if place is not None and is_export(place):
         raise InvalidInput(
-            f"expected model.encoder that is public or was exported from this home, got {encoder},"
-            " an export that this home does not know: which records it was trained on is not known"
-            " here; set SWEEP_HOME to the home that exported it, export it there again, or name a"
+            f"expected model.encoder that is public or was exported from this home, got"
+            f" {encoder},"
+            " an export that this home does not know: which records it was trained on"
+            " is not known"
+            " here; set SWEEP_HOME to the home that exported it, export it there again,"
+            " or name a"
             " public encoder"
         )

@@ -1,9 +1,9 @@
 """The privacy filter of a sweep whose trials depend on earlier results.
 
-Composition theorems for fixed mechanisms do not hold for adaptively chosen ones, as chosen by a
-search (tpe, gp, nsga2) or stopped by a scheduler (asha, median). A Rényi filter (Feldman & Zrnic
-2021, Theorem 3.1) holds for any choice, as long as all releases stay within a budget that was fixed
-before the first trial.
+Composition theorems for fixed mechanisms do not hold for adaptively chosen ones, as
+chosen by a search (tpe, gp, nsga2) or stopped by a scheduler (asha, median). A Rényi
+filter (Feldman & Zrnic 2021, Theorem 3.1) holds for any choice, as long as all releases
+stay within a budget that was fixed before the first trial.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # planning needs none of these, and they take a second to imp
 
 STORED = "filter"  # among the facts of a sweep
 UNFILTERED = (
-    "settings were chosen in the light of earlier results without a filter (budget.total): what was"
+    "settings were chosen in the light of earlier results without a filter"
+    " (budget.total): what was"
     " run does not simply add up"
 )
 
@@ -36,11 +37,11 @@ def looks_at_results(space: SearchSpace) -> bool:
 
 
 def filter_of(space: SearchSpace, delta: float | None) -> RdpFilter | None:
-    """The filter of a sweep at the `filter_delta` of its plan; None where it needs none, or has no
-    total.
+    """The filter of a sweep at the `filter_delta` of its plan; None where it needs
+    none, or has no total.
 
-    Raises: InvalidInput where no point of the space has a mechanism, and so there is no delta, or
-        the total permits no release.
+    Raises: InvalidInput where no point of the space has a mechanism, and so there is no
+        delta, or the total permits no release.
     """
     if not looks_at_results(space) or space.budget.total is None:
         return None
@@ -52,7 +53,8 @@ def filter_of(space: SearchSpace, delta: float | None) -> RdpFilter | None:
 def stored_filter(folder: SweepFolder) -> RdpFilter | None:
     """The filter that was fixed before the sweep's first trial; None where none was.
 
-    Raises: InvalidData for one that was changed; InvalidInput where the space has another total.
+    Raises: InvalidData for one that was changed; InvalidInput where the space has
+    another total.
     """
     fields = folder.about().get(STORED)
     if fields is None:
@@ -64,7 +66,8 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
         raise InvalidData(f"{where} first trial, got a damaged one") from None
     if not kept.is_sound:
         raise InvalidData(
-            f"{where} first trial, got more room than epsilon {kept.epsilon:g} has at delta"
+            f"{where} first trial, got more room than epsilon {kept.epsilon:g} has at"
+            f" delta"
             f" {kept.delta:g}"
         )
     if (total := folder.space().budget.total) != kept.epsilon:
@@ -76,11 +79,15 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
 
 
 def total_of(
-    space: SearchSpace, releases: Sequence[Release], *, delta: float, kept: RdpFilter | None
+    space: SearchSpace,
+    releases: Sequence[Release],
+    *,
+    delta: float,
+    kept: RdpFilter | None,
 ) -> Certificate:
-    """The composition of all `releases` of a sweep at `delta`. Where they depend on results: the
-    budget of the filter `kept` at its delta (the caller must leave out exempt baselines, which are
-    not filtered), or infinity without a filter.
+    """The composition of all `releases` of a sweep at `delta`. Where they depend on
+    results: the budget of the filter `kept` at its delta (the caller must leave out
+    exempt baselines, which are not filtered), or infinity without a filter.
     """
     plain = accounting.certify(releases, delta=delta, effort="total")
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
@@ -92,4 +99,6 @@ def total_of(
     if kept and math.isfinite(found.epsilon):
         return found
     reasons = (*found.unaccounted, UNFILTERED)
-    return replace(found, epsilon=math.inf, accountant="none", tight=False, unaccounted=reasons)
+    return replace(
+        found, epsilon=math.inf, accountant="none", tight=False, unaccounted=reasons
+    )

@@ -1,6 +1,6 @@
-"""The spend gate, which charges every epoch before it permits it, and the budgets that it holds:
-epsilon a trial, a total of all trials. `sweep.planning.plan` refuses trials over budget before
-anything starts.
+"""The spend gate, which charges every epoch before it permits it, and the budgets that
+it holds: epsilon a trial, a total of all trials. `sweep.planning.plan` refuses trials
+over budget before anything starts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,12 +22,16 @@ from trainables.dp.mechanism import Mechanism
 from trainables.errors import CannotAnalyze
 
 
-def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> str | None:
-    """The reason why epoch number `epochs_done` + 1 may not be trained; None if and only if epsilon
-    at its end is within `budget.epsilon`. After the last epoch nothing is spent, so None.
+def epsilon_refusal(
+    budget: Budget, mechanism: Mechanism, epochs_done: int
+) -> str | None:
+    """The reason why epoch number `epochs_done` + 1 may not be trained; None if and
+    only if epsilon at its end is within `budget.epsilon`. After the last epoch nothing
+    is spent, so None.
 
-    Any valid upper bound within the limit permits, also of all epochs, by which a plan admits a
-    trial: then no epoch of it is refused. Quick ones are tried first, and the exact figure decides.
+    Any valid upper bound within the limit permits, also of all epochs, by which a plan
+    admits a trial: then no epoch of it is refused. Quick ones are tried first, and the
+    exact figure decides.
     """
     if epochs_done == mechanism.epochs or budget.epsilon is None:
         return None
@@ -41,13 +45,14 @@ def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> s
         return f"no epsilon to hold against budget.epsilon: {error}"
     return (
         f"epsilon {format_epsilon(smallest)} ({budget.accountant}) after"
-        f" {formats.count(epochs_done + 1, 'epoch')} exceeds budget.epsilon={budget.epsilon:g}"
+        f" {formats.count(epochs_done + 1, 'epoch')} exceeds"
+        f" budget.epsilon={budget.epsilon:g}"
     )
 
 
 def _figures(accountant: str, mechanism: Mechanism, epochs: int) -> Iterator[float]:
-    """Upper bounds of epsilon after `epochs` epochs, those of all epochs first, which are computed
-    once for a trial. None is read from a plan.
+    """Upper bounds of epsilon after `epochs` epochs, those of all epochs first, which
+    are computed once for a trial. None is read from a plan.
     """
     stopped = mechanism.first(epochs)
     whole, done = release(mechanism), release(stopped)
@@ -71,8 +76,8 @@ def total_refusal(
     delta: float,
     noun: str = "",
 ) -> str | None:
-    """The reason why `more` does not fit into `budget.total`, or None. `noun`: what the releases
-    are, where one is asked for; default all trials.
+    """The reason why `more` does not fit into `budget.total`, or None. `noun`: what the
+    releases are, where one is asked for; default all trials.
     """
     spend = account.over(limit, more, delta=delta)
     if spend is None:
@@ -88,11 +93,12 @@ def total_refusal(
 
 @dataclass
 class SpendGate:
-    """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
-    threads. An answer is the reason of a refusal, or None; so is that of `charge`, which writes an
-    entry down before it permits (`Ledger.charge`). `trials` are by id; one that is over in the
-    sweep's `state` spends no more. `spent` are the sweep's entries so far. With `total_filter` the
-    budget's total holds for adaptively chosen trials.
+    """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for
+    several threads. An answer is the reason of a refusal, or None; so is that of
+    `charge`, which writes an entry down before it permits (`Ledger.charge`). `trials`
+    are by id; one that is over in the sweep's `state` spends no more. `spent` are the
+    sweep's entries so far. With `total_filter` the budget's total holds for adaptively
+    chosen trials.
     """
 
     sweep: str
@@ -103,34 +109,44 @@ class SpendGate:
     spent: InitVar[Iterable[Entry]] = ()
     state: Callable[[], SweepState] = SweepState
 
-    def __post_init__(self, total_filter: RdpFilter | None, spent: Iterable[Entry]) -> None:
+    def __post_init__(
+        self, total_filter: RdpFilter | None, spent: Iterable[Entry]
+    ) -> None:
         self._total = Account(total_filter)
         self._spent: dict[str, dict[tuple[str, int, int], Entry]] = {}
         self._attempts: dict[str, tuple[int, int]] = {}  # number and first epoch
         for entry in spent:
             self._count(entry)
 
-    def begin(self, trial_id: str, *, attempt: int, epochs_done: int, stop: str = "") -> str | None:
-        """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
-        of the sweep. `stop`: the reason why it trains no further epoch, so that none is charged.
+    def begin(
+        self, trial_id: str, *, attempt: int, epochs_done: int, stop: str = ""
+    ) -> str | None:
+        """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt`
+        of this run of the sweep. `stop`: the reason why it trains no further epoch, so
+        that none is charged.
         """
-        number = max([attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())])
+        number = max(
+            [attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())]
+        )
         self._attempts[trial_id] = number, epochs_done
-        return None if stop else self._charge(trial_id, number, epochs_done, epochs_done)
+        return (
+            None if stop else self._charge(trial_id, number, epochs_done, epochs_done)
+        )
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
-        """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason
-        why it ends in any case, so that nothing more is charged.
+        """Charge another epoch to a trial that has trained `epochs_done` epochs.
+        `stop`: the reason why it ends in any case, so that nothing more is charged.
         """
         number, first = self._attempts[trial_id]
-        # A checkpoint may be older than the last recorded epoch; repeated epochs are charged
-        # again, beside all that was charged before.
+        # A checkpoint may be older than the last recorded epoch; repeated epochs are
+        # charged again, beside all that was charged before.
         first = min(first, epochs_done)
         return stop or self._charge(trial_id, number, first, epochs_done)
 
     def refusal(self, *others: PricedTrial) -> str | None:
-        """The reason why other trials may not begin, or None. All their epochs and those of the
-        trials that have begun must fit into the sweep's total, beside what others have spent.
+        """The reason why other trials may not begin, or None. All their epochs and
+        those of the trials that have begun must fit into the sweep's total, beside what
+        others have spent.
         """
         counted = [priced for priced in others if not priced.trial.is_exempt]
         if self.budget.total is None or not counted:
@@ -175,16 +191,22 @@ class SpendGate:
                     self._total.put(name, what, delta=entry.delta)
 
     def _over_budget(self, priced: PricedTrial, entry: Entry) -> str | None:
-        """The reason why an entry does not fit into the trial's budget or the sweep's total."""
+        """The reason why an entry does not fit into the trial's budget or the sweep's
+        total.
+        """
         budget, trial = self.budget, priced.trial
         if trial.is_exempt:
             return None
         key = attempt_key(entry)
         if budget.epsilon is not None:
             spent = {**self._spent.get(trial.id, {}), key: entry}.values()
-            epochs = [epoch for each in spent for epoch in range(each.first_epoch, each.epochs)]
-            # Attempts that make the planned trial (every epoch once) cost as much as without
-            # interruption; the paper's figure knows no repeated epochs.
+            epochs = [
+                epoch
+                for each in spent
+                for epoch in range(each.first_epoch, each.epochs)
+            ]
+            # Attempts that make the planned trial (every epoch once) cost as much as
+            # without interruption; the paper's figure knows no repeated epochs.
             if len(set(epochs)) < len(epochs) and budget.accountant != "paper":
                 releases = [*once(entry.starts).values(), *(e.release for e in spent)]
                 found = certify(releases, delta=entry.delta, effort="total").epsilon
@@ -200,7 +222,9 @@ class SpendGate:
         if budget.total is None:
             return None
         more: dict[Any, Release | None] = {**once(entry.starts), key: entry.release}
-        return total_refusal(self._total, budget.total, more, delta=entry.delta, noun="attempt")
+        return total_refusal(
+            self._total, budget.total, more, delta=entry.delta, noun="attempt"
+        )
 
 
 def open_gate(

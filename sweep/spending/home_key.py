@@ -1,13 +1,15 @@
-"""The secret key of a home: the names that data sets have under it, and the hashes that tell which
-share records.
+"""The secret key of a home: the names that data sets have under it, and the hashes that
+tell which share records.
 
-A data set's fingerprint is a plain hash of private records, so an adversary who knows all of them
-but one can test candidates for the last. Files therefore contain the fingerprint's HMAC under a key
-that only its owner may read and that never leaves the home.
+A data set's fingerprint is a plain hash of private records, so an adversary who knows
+all of them but one can test candidates for the last. Files therefore contain the
+fingerprint's HMAC under a key that only its owner may read and that never leaves the
+home.
 
-Every distinct record is stored as 8 bytes of BLAKE2b under the key, sorted, one file a data set,
-without its spaces, which depend on how it was cut into tokens. The lists are complete, because one
-shared record is enough for two spends to add up, and a sketch would miss it.
+Every distinct record is stored as 8 bytes of BLAKE2b under the key, sorted, one file a
+data set, without its spaces, which depend on how it was cut into tokens. The lists are
+complete, because one shared record is enough for two spends to add up, and a sketch
+would miss it.
 """
 
 import hashlib
@@ -33,8 +35,8 @@ _HASH = "<u8"
 
 
 class HomeKey:
-    """The key in `file`, drawn at its first use, and beside it the folder of lists of hashes
-    (`.records`), each under its data set's name.
+    """The key in `file`, drawn at its first use, and beside it the folder of lists of
+    hashes (`.records`), each under its data set's name.
     """
 
     def __init__(self, file: Path) -> None:
@@ -44,22 +46,28 @@ class HomeKey:
         self._shared: dict[tuple[str, ...], dict[str, int]] = {}
 
     def name_of(self, fingerprint: str) -> str:
-        """The name of a data set: the HMAC-SHA256 of its fingerprint, and the tag of the key. A
-        name is returned unchanged.
+        """The name of a data set: the HMAC-SHA256 of its fingerprint, and the tag of
+        the key. A name is returned unchanged.
 
-        Raises: InvalidInput unless it is a fingerprint, InvalidData for a name under another key.
+        Raises: InvalidInput unless it is a fingerprint, InvalidData for a name under
+        another key.
         """
         if fingerprint in self._names:
             return self._names[fingerprint]
         name, tag = fingerprint, self.tag().hex()
         if not _NAME.fullmatch(fingerprint):
             if not _PLAIN.fullmatch(fingerprint):
-                raise InvalidInput(f"expected a data set's fingerprint, got {fingerprint!r}")
-            mac = hmac.new(self.read(), b"data set\0" + fingerprint.encode(), hashlib.sha256)
+                raise InvalidInput(
+                    f"expected a data set's fingerprint, got {fingerprint!r}"
+                )
+            mac = hmac.new(
+                self.read(), b"data set\0" + fingerprint.encode(), hashlib.sha256
+            )
             name = f"{mac.hexdigest()}.{tag}"
         elif not fingerprint.endswith(f".{tag}"):
             raise InvalidData(
-                f"expected the key under which the ledger's data sets are named in {self.file},"
+                f"expected the key under which the ledger's data sets are named in"
+                f" {self.file},"
                 " got another: restore it from a copy"
             )
         self._names[fingerprint] = name
@@ -67,31 +75,38 @@ class HomeKey:
 
     def tag(self) -> bytes:
         """16 bytes that identify the key without revealing it."""
-        return hashlib.blake2b(b"record hashes", digest_size=16, key=self.read()).digest()
+        return hashlib.blake2b(
+            b"record hashes", digest_size=16, key=self.read()
+        ).digest()
 
     def read(self) -> bytes:
         """The secret key, drawn by the first process.
 
-        Raises: InvalidInput where others may read the file, InvalidData where it is damaged, or
-            missing beside a ledger or hashes.
+        Raises: InvalidInput where others may read the file, InvalidData where it is
+            damaged, or missing beside a ledger or hashes.
         """
         if not self.file.exists():
             is_used = self.file.with_suffix(".jsonl").exists() or bool(self._lists())
-            if is_used and not self.file.exists():  # another process draws it before either
+            if (
+                is_used and not self.file.exists()
+            ):  # another process draws it before either
                 raise InvalidData(
-                    f"expected the key of the ledger in {self.file}, got none: restore it from a"
+                    f"expected the key of the ledger in {self.file}, got none: restore"
+                    f" it from a"
                     " copy"
                 )
             self._draw()
         mode = self.file.stat().st_mode & 0o777
         if mode & 0o077:
             raise InvalidInput(
-                f"expected {self.file} to be readable by its owner only, got mode {mode:o}"
+                f"expected {self.file} to be readable by its owner only, got mode"
+                f" {mode:o}"
             )
         key = self.file.read_bytes()
         if len(key) != _KEY_BYTES:
             raise InvalidData(
-                f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}: restore it from a"
+                f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}: restore"
+                f" it from a"
                 " copy"
             )
         return key
@@ -101,7 +116,9 @@ class HomeKey:
         fresh = self.file.with_name(f".{secrets.token_hex(8)}")
         write_bytes(fresh, secrets.token_bytes(_KEY_BYTES))
         try:
-            os.link(fresh, self.file)  # fails, rather than replaces, where another came first
+            os.link(
+                fresh, self.file
+            )  # fails, rather than replaces, where another came first
         except FileExistsError:
             pass
         finally:
@@ -109,8 +126,8 @@ class HomeKey:
         flush(self.file.parent)
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> None:
-        """Store the hashes of a data set's records, whose fingerprint identifies its content: a
-        registered one is unchanged.
+        """Store the hashes of a data set's records, whose fingerprint identifies its
+        content: a registered one is unchanged.
         """
         name = self.name_of(fingerprint)
         if name not in self._files():
@@ -129,14 +146,16 @@ class HomeKey:
         return np.unique(np.frombuffer(b"".join(found), _HASH))
 
     def shares(self, name: str, records: Iterable[bytes]) -> bool:
-        """Whether a registered data set has any of the records, which need not be registered.
+        """Whether a registered data set has any of the records, which need not be
+        registered.
 
         Raises: InvalidData where its hashes are lost.
         """
         files = self._files()
         if self.name_of(name) not in files:
             raise InvalidData(
-                f"expected the hashes of an exported encoder's training records in {self.folder},"
+                f"expected the hashes of an exported encoder's training records in"
+                f" {self.folder},"
                 " got none: restore the folder from a copy"
             )
         mine = self._hashes(records)
@@ -147,14 +166,18 @@ class HomeKey:
         return self.name_of(fingerprint) in self._files()
 
     def overlaps(self, fingerprint: str) -> dict[str, int]:
-        """Names of the other data sets that share records with a registered one, and how many."""
+        """Names of the other data sets that share records with a registered one, and
+        how many.
+        """
         name, files = self.name_of(fingerprint), self._files()
         if name not in files:
             return {}
         if (key := (name, *files)) not in self._shared:  # a list is never changed
             mine, found = self._load(files[name]), {}
             for other in sorted(files.keys() - {name}):
-                shared = np.intersect1d(mine, self._load(files[other]), assume_unique=True)
+                shared = np.intersect1d(
+                    mine, self._load(files[other]), assume_unique=True
+                )
                 if len(shared):
                     found[other] = len(shared)
             self._shared[key] = found
@@ -166,7 +189,10 @@ class HomeKey:
     def _files(self) -> dict[str, Path]:
         """The list of each data set by its name."""
         try:
-            return {self.name_of(path.name.removesuffix(_SUFFIX)): path for path in self._lists()}
+            return {
+                self.name_of(path.name.removesuffix(_SUFFIX)): path
+                for path in self._lists()
+            }
         except InvalidData:
             raise self._key_mismatch(self.folder) from None
 

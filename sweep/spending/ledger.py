@@ -1,11 +1,13 @@
-"""The ledger: the releases of every trial of every sweep, by data set; and the price of a trial.
+"""The ledger: the releases of every trial of every sweep, by data set; and the price of
+a trial.
 
-An entry is written before its release, so a crash can only charge too much. A data set that shares
-records with an earlier one carries the earlier one's spend, because a release on either is a
-release about the shared records.
+An entry is written before its release, so a crash can only charge too much. A data set
+that shares records with an earlier one carries the earlier one's spend, because a
+release on either is a release about the shared records.
 
-A private selection is charged once, as a whole, before any trial starts; and with the composition
-of its trials once they are unsealed, where that costs more: what was paid never falls.
+A private selection is charged once, as a whole, before any trial starts; and with the
+composition of its trials once they are unsealed, where that costs more: what was paid
+never falls.
 """
 
 import math
@@ -31,7 +33,8 @@ from trainables.errors import InvalidData, InvalidInput
 FILE = "ledger.jsonl"  # under the sweeps' home
 SELECTION = "selection"  # instead of a trial's id
 _ADVICE = (
-    "restore the ledger's .jsonl and .head from a copy, or move both away and charge what is on the"
+    "restore the ledger's .jsonl and .head from a copy, or move both away and charge"
+    " what is on the"
     " disk again (`sweep ledger --check --repair`)"
 )
 _DELTA = 1e-5  # where nothing was charged
@@ -39,10 +42,12 @@ _DELTA = 1e-5  # where nothing was charged
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a data set.
+    """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a
+    data set.
 
-    Entries of one attempt replace each other; the furthest counts. A resumed trial is a new
-    attempt. Its repeated epochs are charged again, since their first outcome may have been seen.
+    Entries of one attempt replace each other; the furthest counts. A resumed trial is a
+    new attempt. Its repeated epochs are charged again, since their first outcome may
+    have been seen.
     """
 
     # In the order in which the ledger has them.
@@ -55,8 +60,11 @@ class Entry:
     epochs: int
     delta: float
     at: float = 0.0  # seconds since 1970
-    baseline: bool = False  # of its sweep: without noise, exempt from user-defined totals
-    # Exports of the data set's records that the trial reads; they were charged to their own trials.
+    baseline: bool = (
+        False  # of its sweep: without noise, exempt from user-defined totals
+    )
+    # Exports of the data set's records that the trial reads; they were charged to their
+    # own trials.
     starts: tuple[Start, ...] = ()
     release: Annotated[Release, Field(discriminator="kind")]
 
@@ -67,22 +75,27 @@ class Entry:
 
     @property
     def is_exempt(self) -> bool:
-        """Whether totals leave it out. A finite cost is a private engine's, which always counts."""
+        """Whether totals leave it out. A finite cost is a private engine's, which
+        always counts.
+        """
         return self.baseline and bool(self.release.reasons)
 
 
 ENTRY = TypeAdapter(Entry)
 
 
-def entry_for(mechanism: Mechanism, *, epochs: int, first_epoch: int = 0, **who: Any) -> Entry:
-    """The entry that charges a mechanism's epochs `first_epoch` to `epochs` - 1. `who`: the other
-    fields of an entry; the first attempt by default.
+def entry_for(
+    mechanism: Mechanism, *, epochs: int, first_epoch: int = 0, **who: Any
+) -> Entry:
+    """The entry that charges a mechanism's epochs `first_epoch` to `epochs` - 1. `who`:
+    the other fields of an entry; the first attempt by default.
 
     Raises: InvalidInput unless 0 <= first_epoch < epochs <= the mechanism's.
     """
     if first_epoch >= epochs:
         raise InvalidInput(
-            f"expected first_epoch < epochs, got first_epoch={first_epoch}, epochs={epochs}"
+            f"expected first_epoch < epochs, got first_epoch={first_epoch},"
+            f" epochs={epochs}"
         )
     return Entry(
         **who,
@@ -122,11 +135,12 @@ class PricedTrial:
 class Spend:
     """The spend of one data set.
 
-    `total` composes everything, `accounted` leaves out the `num_unaccounted` releases that have no
-    finite epsilon, `by_unit` composes those of each unit of privacy ("record", "group", "couple"),
-    which is finite where the total of records and groups is not. `shared` names the other data sets
-    whose spend is carried, with the number of shared records; `recognised` is False where the data
-    set's records were never registered, so that nothing could be carried.
+    `total` composes everything, `accounted` leaves out the `num_unaccounted` releases
+    that have no finite epsilon, `by_unit` composes those of each unit of privacy
+    ("record", "group", "couple"), which is finite where the total of records and groups
+    is not. `shared` names the other data sets whose spend is carried, with the number
+    of shared records; `recognised` is False where the data set's records were never
+    registered, so that nothing could be carried.
     """
 
     dataset: str
@@ -142,11 +156,11 @@ class Spend:
 
 
 class Ledger:
-    """The ledger at `path`, with the secret key of its home (`.key`), which names data sets, and
-    record hashes (`.records`) beside it.
+    """The ledger at `path`, with the secret key of its home (`.key`), which names data
+    sets, and record hashes (`.records`) beside it.
 
-    It reads new entries before each query, and no entry twice. Safe for several processes and
-    sweeps at once, not for several threads.
+    It reads new entries before each query, and no entry twice. Safe for several
+    processes and sweeps at once, not for several threads.
 
     Raises: InvalidData by every reading method, for a damaged ledger.
     """
@@ -154,21 +168,27 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._log = ChainedLog(path, ENTRY, advice=_ADVICE)
         self.key = HomeKey(path.with_suffix(".key"))
-        self._entries: dict[Hashable, Entry] = {}  # the furthest of each attempt at a trial
-        self._accounts: dict[frozenset[str], Account] = {}  # of data sets that share records
+        self._entries: dict[
+            Hashable, Entry
+        ] = {}  # the furthest of each attempt at a trial
+        self._accounts: dict[
+            frozenset[str], Account
+        ] = {}  # of data sets that share records
 
     def charge(self, entry: Entry, *, budget_total: float | None = None) -> str | None:
         """Write an entry; it is on the disk when this returns None. Only then release.
 
-        Where the data set's total in all sweeps would exceed `budget_total`, the reason is returned
-        and nothing written. No other process charges in between, so concurrent sweeps never exceed
-        the total together. Baselines do not count.
+        Where the data set's total in all sweeps would exceed `budget_total`, the reason
+        is returned and nothing written. No other process charges in between, so
+        concurrent sweeps never exceed the total together. Baselines do not count.
         """
         self._log.path.parent.mkdir(parents=True, exist_ok=True)
         with self._log.alone():
             self._read_new()
             named = replace(
-                entry, dataset=self.key.name_of(entry.dataset), at=entry.at or time.time()
+                entry,
+                dataset=self.key.name_of(entry.dataset),
+                at=entry.at or time.time(),
             )
             if budget_total is not None and not named.is_exempt:
                 more = {_key(named): named.release} if self._is_further(named) else {}
@@ -177,7 +197,8 @@ class Ledger:
                 )
                 if spend is not None:
                     return (
-                        f"epsilon {format_epsilon(spend.epsilon)} of the data set in all sweeps"
+                        f"epsilon {format_epsilon(spend.epsilon)} of the data set in"
+                        f" all sweeps"
                         f" exceeds --budget-total {budget_total:g}{_because(spend)}"
                     )
             self._log.append(named)
@@ -188,33 +209,40 @@ class Ledger:
         return ChainedLog(self._log.path, ENTRY, advice=_ADVICE).read_new()
 
     def of_sweep(self, sweep: str) -> list[Entry]:
-        """A sweep's entries under any of its names, the furthest of each attempt at a trial."""
+        """A sweep's entries under any of its names, the furthest of each attempt at a
+        trial.
+        """
         self._read_new()
         return [e for e in self._entries.values() if e.sweep_id == sweep_id_in(sweep)]
 
     def datasets(self) -> tuple[str, ...]:
         """Names of all charged data sets, in order of their first charge."""
         self._read_new()
-        return tuple(dict.fromkeys(self.key.name_of(e.dataset) for e in self._entries.values()))
+        return tuple(
+            dict.fromkeys(self.key.name_of(e.dataset) for e in self._entries.values())
+        )
 
     def without_hashes(self) -> list[str]:
-        """Names of the charged data sets whose records' hashes are not stored, so that nothing
-        tells with which others they share records.
+        """Names of the charged data sets whose records' hashes are not stored, so that
+        nothing tells with which others they share records.
         """
         return [name for name in self.datasets() if not self.key.is_registered(name)]
 
     def require_hashes(self) -> None:
-        """Raises: InvalidData for a charged data set without hashes: a total may lack its spend."""
+        """Raises: InvalidData for a charged data set without hashes: a total may lack
+        its spend.
+        """
         if lost := self.without_hashes():
             raise InvalidData(
                 f"expected the hashes of the records of data set {lost[0][:12]} in"
-                f" {self.key.folder}, got none: restore the file from a copy, or make it again from"
+                f" {self.key.folder}, got none: restore the file from a copy, or make"
+                f" it again from"
                 " the data (`sweep ledger --check --repair`)"
             )
 
     def spend(self, fingerprint: str, *, delta: float | None = None) -> Spend:
-        """The composition of all releases about a data set's records, at `delta` (default: the
-        smallest of its entries', or 1e-5).
+        """The composition of all releases about a data set's records, at `delta`
+        (default: the smallest of its entries', or 1e-5).
         """
         self._read_new()
         name, shared = self.key.name_of(fingerprint), self.key.overlaps(fingerprint)
@@ -228,7 +256,9 @@ class Ledger:
             dataset_name=next((e.dataset_name for e in self._about({name})), ""),
             total=compose(releases),
             accounted=compose(finite),
-            num_trials=len({(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}),
+            num_trials=len(
+                {(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}
+            ),
             num_unaccounted=len(releases) - len(finite),
             sweeps=tuple({entry.sweep_id: entry.sweep for entry in counted}.values()),
             shared=shared,
@@ -248,27 +278,38 @@ class Ledger:
         delta: float = _DELTA,
     ) -> None:
         """Require past and planned releases together, without baselines, to stay within
-        `budget_total`, at the smallest delta of any: `delta` is that of the planned ones.
+        `budget_total`, at the smallest delta of any: `delta` is that of the planned
+        ones.
 
         Raises: InvalidInput where they do not.
         """
         self._read_new()
         account = self._account(fingerprint)
-        spend = account.over(budget_total, dict(enumerate(planned)), delta=delta, exact=True)
+        spend = account.over(
+            budget_total, dict(enumerate(planned)), delta=delta, exact=True
+        )
         if spend is not None:
             spent = account.total(delta=spend.delta).epsilon
             raise InvalidInput(
-                f"expected the data set's total epsilon to stay within {budget_total:g} (delta"
-                f" {spend.delta:g}): {format_epsilon(spent)} is spent, and the {len(planned)}"
+                f"expected the data set's total epsilon to stay within {budget_total:g}"
+                f" (delta"
+                f" {spend.delta:g}): {format_epsilon(spent)} is spent, and the"
+                f" {len(planned)}"
                 f" planned trials would raise it to {format_epsilon(spend.epsilon)}"
                 f"{_because(spend)}"
             )
 
     def beside(self, entry: Entry) -> list[Entry]:
-        """What other sweeps have charged to the entry's data set, without exempt baselines."""
+        """What other sweeps have charged to the entry's data set, without exempt
+        baselines.
+        """
         self._read_new()
         names = {self.key.name_of(entry.dataset), *self.key.overlaps(entry.dataset)}
-        return [e for e in self._about(names) if e.sweep_id != entry.sweep_id and not e.is_exempt]
+        return [
+            e
+            for e in self._about(names)
+            if e.sweep_id != entry.sweep_id and not e.is_exempt
+        ]
 
     def _is_further(self, entry: Entry) -> bool:
         """Whether none that is as far is counted."""
@@ -280,18 +321,30 @@ class Ledger:
         for entry in self._log.read_new():
             if self._is_further(entry):
                 self._entries[_key(entry)] = new[_key(entry)] = entry
-        accounts, self._accounts = self._accounts, {}  # made anew where a name has no key
+        accounts, self._accounts = (
+            self._accounts,
+            {},
+        )  # made anew where a name has no key
         for names, account in accounts.items():
-            _put(account, [e for e in new.values() if self.key.name_of(e.dataset) in names])
+            _put(
+                account,
+                [e for e in new.values() if self.key.name_of(e.dataset) in names],
+            )
         self._accounts = accounts
 
     def _about(self, names: Collection[str]) -> list[Entry]:
-        """The entries of these data sets. Every name's key is checked, also of the others."""
-        return [e for e in self._entries.values() if self.key.name_of(e.dataset) in names]
+        """The entries of these data sets. Every name's key is checked, also of the
+        others.
+        """
+        return [
+            e for e in self._entries.values() if self.key.name_of(e.dataset) in names
+        ]
 
     def _account(self, fingerprint: str) -> Account:
         """The account of a data set and of those that share records with it."""
-        names = frozenset({self.key.name_of(fingerprint), *self.key.overlaps(fingerprint)})
+        names = frozenset(
+            {self.key.name_of(fingerprint), *self.key.overlaps(fingerprint)}
+        )
         if names not in self._accounts:
             account = Account()
             _put(account, self._about(names))  # which raises where a key was lost
@@ -313,7 +366,9 @@ def _because(spend: Certificate) -> str:
     return f" ({'; '.join(spend.unaccounted)})" if spend.unaccounted else ""
 
 
-def selection_entry(release: Release, *, delta: float, data: TrainingData, sweep: str) -> Entry:
+def selection_entry(
+    release: Release, *, delta: float, data: TrainingData, sweep: str
+) -> Entry:
     """The entry of the best trial of `sweep`, whose `release` is a selection."""
     return Entry(
         dataset=data.fingerprint,
@@ -328,32 +383,41 @@ def selection_entry(release: Release, *, delta: float, data: TrainingData, sweep
 
 def selection_charge(ledger: Ledger, sweep: str) -> Entry | None:
     """The ledger's entry of a sweep's selection; None before it is charged."""
-    return next((entry for entry in ledger.of_sweep(sweep) if entry.trial == SELECTION), None)
+    return next(
+        (entry for entry in ledger.of_sweep(sweep) if entry.trial == SELECTION), None
+    )
 
 
 def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> None:
-    """Charge an unsealed sweep with the `entries` of its trials, without repeating one that the
-    ledger has, in an order in which a crash leaves too much charged and never too little.
+    """Charge an unsealed sweep with the `entries` of its trials, without repeating one
+    that the ledger has, in an order in which a crash leaves too much charged and never
+    too little.
 
-    Where the trials cost more in the data set's total, they replace the selection. Else the larger
-    of both counts (`BestOf.shown`), and the trials cost nothing beside it. Couples, whose relation
-    depends on their number, are charged beside it, and so is everything where the selection or a
-    trial has no finite cost. The number of trials is then public, but independent of the records.
+    Where the trials cost more in the data set's total, they replace the selection. Else
+    the larger of both counts (`BestOf.shown`), and the trials cost nothing beside it.
+    Couples, whose relation depends on their number, are charged beside it, and so is
+    everything where the selection or a trial has no finite cost. The number of trials
+    is then public, but independent of the records.
 
     Raises: InvalidData where the ledger lacks the selection.
     """
     selection = selection_charge(ledger, sweep)
     if selection is None:
         raise InvalidData(
-            f"expected the ledger's entry of {sweep}, got none: restore the ledger from a copy, or"
+            f"expected the ledger's entry of {sweep}, got none: restore the ledger from"
+            f" a copy, or"
             " charge it again (`sweep ledger --check --repair`)"
         )
     best = selection.release
-    nothing = Training(steps=(), neighboring_relation=best.neighboring_relation, unit=best.unit)
+    nothing = Training(
+        steps=(), neighboring_relation=best.neighboring_relation, unit=best.unit
+    )
     last = replace(selection, epochs=selection.epochs + 1, release=nothing, at=0.0)
     stays, replaced = isinstance(best, BestOf) and bool(best.shown), False
     if isinstance(best, BestOf) and not stays:  # else it was decided before a crash
-        shown = tuple(each.release for each in entries if not isinstance(each.release, BestOf))
+        shown = tuple(
+            each.release for each in entries if not isinstance(each.release, BestOf)
+        )
         others = ledger.beside(selection)
         delta = min(each.delta for each in (selection, *entries, *others))
         before, after = (
@@ -369,7 +433,9 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
     for each in entries:
         if known.get(attempt_key(each), 0) < each.epochs:
             what = nothing if stays else each.release
-            mine = replace(each, dataset=selection.dataset, sweep=selection.sweep, release=what)
+            mine = replace(
+                each, dataset=selection.dataset, sweep=selection.sweep, release=what
+            )
             ledger.charge(replace(mine, at=0.0))
     if replaced:
         ledger.charge(last)

@@ -1,10 +1,12 @@
-"""Compares the ledger with the logs of sweeps: each must have what the other says has happened.
+"""Compares the ledger with the logs of sweeps: each must have what the other says has
+happened.
 
-Every epoch of a trial on disk was charged before its release, so the ledger must have an entry for
-each. An epoch is charged once the one before it is in the sweep's log, so the log must have all
-epochs that the ledger has, but the last. A trial of an engine that trains on no private record
-(kind prior) has nothing to charge, unless its epsilon is infinite, because it read other private
-inputs; a planned epsilon of 0 does not show this.
+Every epoch of a trial on disk was charged before its release, so the ledger must have
+an entry for each. An epoch is charged once the one before it is in the sweep's log, so
+the log must have all epochs that the ledger has, but the last. A trial of an engine
+that trains on no private record (kind prior) has nothing to charge, unless its epsilon
+is infinite, because it read other private inputs; a planned epsilon of 0 does not show
+this.
 """
 
 import math
@@ -24,8 +26,8 @@ CHARGED = "charged"  # among the facts of a private selection: when it was
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A problem of the ledger. `epochs`: numbers, from 1, of the epochs of a `trial` of a `sweep`
-    without an entry; empty where `problem` is complete.
+    """A problem of the ledger. `epochs`: numbers, from 1, of the epochs of a `trial` of
+    a `sweep` without an entry; empty where `problem` is complete.
     """
 
     problem: str
@@ -34,7 +36,9 @@ class Finding:
     epochs: tuple[int, ...] = ()
 
 
-def uncharged_epochs(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
+def uncharged_epochs(
+    trial_id: str, epochs_done: int, entries: Iterable[Entry]
+) -> list[int]:
     """The epochs of a trial, from 0, that no entry of its sweep covers."""
     missing = set(range(epochs_done))
     for each in entries:
@@ -60,34 +64,39 @@ def _of_trials(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     done = {}
     for trial in folder.plan().trials:
         known = folder.state().trial(trial.id)
-        done[trial.id] = max(known.epochs_done, known.result["epochs_done"] if known.result else 0)
+        done[trial.id] = max(
+            known.epochs_done, known.result["epochs_done"] if known.result else 0
+        )
     by_trial = defaultdict[str, list[Entry]](list)
     for entry in ledger.of_sweep(folder.ledger_name):
         by_trial[entry.trial].append(entry)
     for trial in folder.plan().trials:
         is_finite = trial.epsilon is not None and math.isfinite(trial.epsilon)
         if is_finite and catalogue.kind_of("engines", trial.engine) == "prior":
-            continue  # it read no record; its epsilon is 0, or that of an export that it reads
+            # it read no record; its epsilon is 0, or that of an export that it reads
+            continue
         if missing := uncharged_epochs(trial.id, done[trial.id], by_trial[trial.id]):
             numbers = tuple(epoch + 1 for epoch in missing)
             yield Finding(
-                problem=f"no entry for {formats.count(len(numbers), 'epoch')} of trial {trial.id}",
+                problem=f"no entry for {formats.count(len(numbers), 'epoch')} of trial"
+                f" {trial.id}",
                 sweep=folder.name,
                 trial=trial.id,
                 epochs=numbers,
             )
     if (trial_id := _trial_behind(folder, by_trial)) is not None:
         yield Finding(
-            problem=f"its log is older than the ledger, which has more epochs of trial {trial_id}",
+            problem=f"its log is older than the ledger, which has more epochs of trial"
+            f" {trial_id}",
             sweep=folder.name,
             trial=trial_id,
         )
 
 
 def require_paid(folder: SweepFolder, ledger: Ledger) -> None:
-    """Require the ledger and the sweep's log to agree. Without an entry for each epoch on disk (a
-    lost or older ledger, a sweep from another home) the sweep would spend its budget again; beside
-    an older log it would train again.
+    """Require the ledger and the sweep's log to agree. Without an entry for each epoch
+    on disk (a lost or older ledger, a sweep from another home) the sweep would spend
+    its budget again; beside an older log it would train again.
 
     Raises: InvalidData naming a trial.
     """
@@ -95,27 +104,33 @@ def require_paid(folder: SweepFolder, ledger: Ledger) -> None:
         if finding.epochs:
             raise _ledger_lacks(folder, finding)
         raise InvalidData(
-            f"expected {folder.log_file} to have every epoch that was charged, got an older log,"
-            f" without some of trial {finding.trial}: restore the sweep's folder from a copy, or"
+            f"expected {folder.log_file} to have every epoch that was charged, got an"
+            f" older log,"
+            f" without some of trial {finding.trial}: restore the sweep's folder from a"
+            f" copy, or"
             f" `sweep delete {folder.name}` (its charges stay)"
         )
 
 
 def require_draws_paid(vault: Vault) -> None:
-    """The same for the draws in the vault of a private selection and the vault's own ledger.
+    """The same for the draws in the vault of a private selection and the vault's own
+    ledger.
 
     Raises: InvalidData with the file.
     """
     for finding in _of_trials(vault.draws, Ledger(vault.ledger_file)):
         lacking = vault.ledger_file if finding.epochs else vault.draws.log_file
         raise InvalidData(
-            f"expected {lacking} to have every epoch of the draws, got an older one or none:"
+            f"expected {lacking} to have every epoch of the draws, got an older one or"
+            f" none:"
             f" restore {vault.path} from a copy"
         )
 
 
 def has_drawn(folder: SweepFolder) -> bool:
-    """Whether a private selection was charged, by its own log or by what is in its vault."""
+    """Whether a private selection was charged, by its own log or by what is in its
+    vault.
+    """
     if CHARGED in folder.about() or folder.state().begun:
         return True
     vault = Vault(folder)
@@ -123,39 +138,45 @@ def has_drawn(folder: SweepFolder) -> bool:
 
 
 def require_vault(folder: SweepFolder, ledger: Ledger) -> Vault:
-    """The vault of a private selection, which it must have once it was charged: other draws, or
-    the same ones with other noise, would be a release that nobody paid for.
+    """The vault of a private selection, which it must have once it was charged: other
+    draws, or the same ones with other noise, would be a release that nobody paid for.
 
-    Raises: InvalidData for a vault that is missing, another sweep's, or older than the release.
+    Raises: InvalidData for a vault that is missing, another sweep's, or older than the
+    release.
     """
     vault = Vault(folder)
     restore = "restore the folder from a copy (drawn anew, its trials would be another release)"
     if not vault.is_sealed:
         if has_drawn(folder) or ledger.of_sweep(folder.ledger_name):
             raise InvalidData(
-                f"expected the trials that {folder.name} has drawn in {vault.path}, got none:"
+                f"expected the trials that {folder.name} has drawn in {vault.path}, got"
+                f" none:"
                 f" {restore}"
             )
         return vault
     if vault.sweep_id not in (None, folder.made().id):
         raise InvalidData(
-            f"expected the trials that {folder.name} has drawn in {vault.path}, got those of"
+            f"expected the trials that {folder.name} has drawn in {vault.path}, got"
+            f" those of"
             f" another sweep: {restore}"
         )
     if folder.state().begun and any(
         record.status.is_pending for record in vault.draws.records(running=False)
     ):
         raise InvalidData(
-            f"expected every trial in {vault.path} to have ended, because the best of {folder.name}"
+            f"expected every trial in {vault.path} to have ended, because the best of"
+            f" {folder.name}"
             f" is released, got an older vault: {restore}"
         )
     return vault
 
 
-def _trial_behind(folder: SweepFolder, entries: Mapping[str, Sequence[Entry]]) -> str | None:
-    """A trial of which the ledger has more epochs than the log allows, None where there is none. A
-    copy of the sweep in the same home may have run them; while a sweep is being unsealed, its log
-    has no trial yet.
+def _trial_behind(
+    folder: SweepFolder, entries: Mapping[str, Sequence[Entry]]
+) -> str | None:
+    """A trial of which the ledger has more epochs than the log allows, None where there
+    is none. A copy of the sweep in the same home may have run them; while a sweep is
+    being unsealed, its log has no trial yet.
     """
     state = folder.state()
     if folder.is_unsealed and Vault(folder).is_sealed:
@@ -167,11 +188,15 @@ def _trial_behind(folder: SweepFolder, entries: Mapping[str, Sequence[Entry]]) -
     return None
 
 
-def require_whole_ledger(home: Path, ledger: Ledger, *, budget_total: float | None = None) -> None:
-    """Require the ledger to have every epoch of the sweeps in its home, and with a `budget_total`
-    the hashes of every data set's records. A sweep whose log is damaged says nothing.
+def require_whole_ledger(
+    home: Path, ledger: Ledger, *, budget_total: float | None = None
+) -> None:
+    """Require the ledger to have every epoch of the sweeps in its home, and with a
+    `budget_total` the hashes of every data set's records. A sweep whose log is damaged
+    says nothing.
 
-    Raises: InvalidData for a damaged ledger, else naming a sweep and a trial, or the data set.
+    Raises: InvalidData for a damaged ledger, else naming a sweep and a trial, or the
+    data set.
     """
     ledger.datasets()
     if budget_total is not None:
@@ -179,7 +204,9 @@ def require_whole_ledger(home: Path, ledger: Ledger, *, budget_total: float | No
     for name in store.names(home):
         folder = store.open_sweep(home, name)
         try:
-            lost = next((each for each in differences(folder, ledger) if each.epochs), None)
+            lost = next(
+                (each for each in differences(folder, ledger) if each.epochs), None
+            )
         except InvalidInput:
             continue
         if lost is not None:
@@ -188,7 +215,9 @@ def require_whole_ledger(home: Path, ledger: Ledger, *, budget_total: float | No
 
 def _ledger_lacks(folder: SweepFolder, lost: Finding) -> InvalidData:
     return InvalidData(
-        f"expected the ledger to have every epoch of {folder.name}, got none for some of trial"
-        f" {lost.trial}: restore the ledger from a copy, or charge them again (`sweep ledger"
+        f"expected the ledger to have every epoch of {folder.name}, got none for some"
+        f" of trial"
+        f" {lost.trial}: restore the ledger from a copy, or charge them again (`sweep"
+        f" ledger"
         " --check --repair`)"
     )

@@ -1,1 +1,3 @@
-"""Sweeps on disk: the files of a sweep and its trials, written so that they survive a crash."""
+"""Sweeps on disk: the files of a sweep and its trials, written so that they survive a
+crash.
+"""

@@ -1,13 +1,13 @@
 """The append-only log of typed entries, for several processes, of ledgers and sweeps.
 
-A line is a JSON object. Its first field is the `digest` of the rest of the line, its second the
-digest of the line before (`previous`); the head, a separate file, has the number of lines and the
-last digest. Changed, removed, repeated, moved or replaced lines are therefore detected, the last
-ones included.
+A line is a JSON object. Its first field is the `digest` of the rest of the line, its
+second the digest of the line before (`previous`); the head, a separate file, has the
+number of lines and the last digest. Changed, removed, repeated, moved or replaced lines
+are therefore detected, the last ones included.
 
-An append returns after fsync. A crash can leave a last line without its newline, which was never
-acknowledged; readers ignore it and the next append removes it. A crash can leave the head one line
-behind. Any other damage is refused.
+An append returns after fsync. A crash can leave a last line without its newline, which
+was never acknowledged; readers ignore it and the next append removes it. A crash can
+leave the head one line behind. Any other damage is refused.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class _Position(NamedTuple):
 
 
 class ChainedLog(Generic[_Entry]):
-    """The log at `path` of the entries of `kind`, with its head (`.head`) and its lock (`.lock`)
-    beside it. The first append creates the files, readable by their owner. `advice` is the next
-    step after damage. Not for several threads.
+    """The log at `path` of the entries of `kind`, with its head (`.head`) and its lock
+    (`.lock`) beside it. The first append creates the files, readable by their owner.
+    `advice` is the next step after damage. Not for several threads.
     """
 
     def __init__(self, path: Path, kind: TypeAdapter[_Entry], *, advice: str) -> None:
@@ -68,7 +68,9 @@ class ChainedLog(Generic[_Entry]):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock for appending. Raises: FileNotFoundError without the log's folder."""
+        """Hold the lock for appending. Raises: FileNotFoundError without the log's
+        folder.
+        """
         with alone(self.path.with_suffix(".lock")):
             self._is_alone = True
             try:
@@ -77,7 +79,8 @@ class ChainedLog(Generic[_Entry]):
                 self._is_alone = False
 
     def read_new(self) -> list[_Entry]:
-        """The entries that this object has not read yet, oldest first; none for no file.
+        """The entries that this object has not read yet, oldest first; none for no
+        file.
 
         Raises: InvalidData naming the damage; nothing then counts as read.
         """
@@ -93,17 +96,22 @@ class ChainedLog(Generic[_Entry]):
                 return self._read_new()
 
     def first(self) -> _Entry:
-        """The first entry, read alone. Raises: InvalidData without one, or for a damaged one."""
+        """The first entry, read alone. Raises: InvalidData without one, or for a
+        damaged one.
+        """
         line = _content(self.path, is_line=True) or b""
         return self._entry(line.rstrip(b"\n"), _Position())
 
     def append(self, entry: _Entry) -> None:
-        """Add one entry, which `read_new` then reads; it is on the disk when this returns. Only
-        while `alone`, and when everything has been read.
+        """Add one entry, which `read_new` then reads; it is on the disk when this
+        returns. Only while `alone`, and when everything has been read.
 
         Raises: OSError where it could not be written (the log is then as it was).
         """
-        after, fields = self._position, plain(self._kind.dump_python(entry, by_alias=True))
+        after, fields = (
+            self._position,
+            plain(self._kind.dump_python(entry, by_alias=True)),
+        )
         assert self._is_alone
         assert not self._lines(after), "lines that were not read would be cut off"
         line = _line({"previous": after.digest, **fields})
@@ -135,8 +143,12 @@ class ChainedLog(Generic[_Entry]):
         if number < 0 and position.num_lines:
             raise self._damaged(f"{self._head.name} is missing")
         if number > position.num_lines:
-            raise self._damaged(f"{number} lines were written and {position.num_lines} are there")
-        if digests.get(number, last) != last:  # one that was read before is not read again
+            raise self._damaged(
+                f"{number} lines were written and {position.num_lines} are there"
+            )
+        if (
+            digests.get(number, last) != last
+        ):  # one that was read before is not read again
             raise self._damaged(f"line {number} is not the one that was written")
         self._position = position
         return entries
@@ -152,12 +164,16 @@ class ChainedLog(Generic[_Entry]):
             try:
                 return self._kind.validate_json(b"{" + body)
             except ValidationError as error:
-                place = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+                place = ".".join(
+                    str(part) for part in error.errors(include_url=False)[0]["loc"]
+                )
                 problem = f"without a valid {one_line(place or 'entry', characters=80)}"
         raise self._damaged(f"line {position.num_lines + 1} is {problem}")
 
     def _damaged(self, problem: str) -> InvalidData:
-        return InvalidData(f"expected whole entries in {self.path}, {problem}: {self._advice}")
+        return InvalidData(
+            f"expected whole entries in {self.path}, {problem}: {self._advice}"
+        )
 
     def _found(self) -> tuple[int, int]:
         """Inode and bytes of the file; -1 bytes for none, which a head may miss."""
@@ -174,7 +190,8 @@ class ChainedLog(Generic[_Entry]):
             return []
         if self._found()[1] < position.offset:
             raise InvalidData(
-                f"expected {self.path} only to grow, got a truncated file: {self._advice}"
+                f"expected {self.path} only to grow, got a truncated file:"
+                f" {self._advice}"
             )
         return content.split(b"\n")[:-1]  # the last one was cut
 
@@ -191,11 +208,14 @@ class ChainedLog(Generic[_Entry]):
         raise InvalidData(f"expected the head of a log in {self._head}: {self._advice}")
 
     def _write_head(self, position: _Position) -> None:
-        """Write the head without a flush, because a head that is behind is no damage and a flush
-        takes as long as another append. A new one has its name once it is whole, because an empty
-        head is damage. Its length is fixed, so that it is replaced atomically.
+        """Write the head without a flush, because a head that is behind is no damage
+        and a flush takes as long as another append. A new one has its name once it is
+        whole, because an empty head is damage. Its length is fixed, so that it is
+        replaced atomically.
         """
-        content = _line({"lines": f"{position.num_lines:020d}", "last": position.digest})
+        content = _line(
+            {"lines": f"{position.num_lines:020d}", "last": position.digest}
+        )
         if not self._head.exists():
             write_text(self._head, content.decode())
             return
@@ -217,7 +237,8 @@ def _digest_of(body: bytes) -> bytes:
 
 
 def _content(path: Path, *, after: int = 0, is_line: bool = False) -> bytes | None:
-    """What follows the first `after` bytes of a file, or the line there; None for no file.
+    """What follows the first `after` bytes of a file, or the line there; None for no
+    file.
 
     Raises: InvalidData where it cannot be read.
     """

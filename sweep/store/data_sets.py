@@ -1,4 +1,6 @@
-"""The data sets of configs, opened once a process: what the epsilon of a trial is about."""
+"""The data sets of configs, opened once a process: what the epsilon of a trial is
+about.
+"""
 
 from functools import lru_cache
 
@@ -17,7 +19,9 @@ TrainingData = Corpus | PairCorpus
 
 @lru_cache(maxsize=16)
 def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
-    """The pairs of a config. Raises: InvalidData for a file that is missing or damaged."""
+    """The pairs of a config. Raises: InvalidData for a file that is missing or
+    damaged.
+    """
     status.enter(status.LOADING)
     return open_pairs(config, data_dir=settings.data_dir)
 

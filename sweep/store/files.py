@@ -1,4 +1,6 @@
-"""Atomic writes of files that are private to their owner; JSON with infinities as text."""
+"""Atomic writes of files that are private to their owner; JSON with infinities as
+text.
+"""
 
 import contextlib
 import json
@@ -20,7 +22,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file by `content` atomically: a reader sees the old content or the new one."""
+    """Replace a file by `content` atomically: a reader sees the old content or the new
+    one.
+    """
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -37,7 +41,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def require_new_file(to: Path) -> None:
-    """Raises: InvalidInput where the file exists, or the folder that it would be in does not."""
+    """Raises: InvalidInput where the file exists, or the folder that it would be in
+    does not.
+    """
     if to.exists():
         raise InvalidInput(f"expected a new file, got {to}, which exists")
     if not to.parent.is_dir():
@@ -55,5 +61,7 @@ def indented_json(value: Any) -> str:
 
 
 def read_json(path: str | Path) -> Any:
-    """The data in a JSON file. Raises: InvalidData for one that is missing or damaged."""
+    """The data in a JSON file. Raises: InvalidData for one that is missing or
+    damaged.
+    """
     return files.read_json(path, max_bytes=MAX_BYTES)

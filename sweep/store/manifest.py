@@ -1,5 +1,5 @@
-"""The manifest of the folder of an ended trial or of an export: the SHA-256 of every final file, so
-that damage and edits are detected.
+"""The manifest of the folder of an ended trial or of an export: the SHA-256 of every
+final file, so that damage and edits are detected.
 """
 
 import hashlib
@@ -51,8 +51,8 @@ def exists(folder: Path) -> bool:
 
 
 def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
-    """Differences from the manifest of `folder`, a phrase each. `thorough` False reads no large
-    file: it compares sizes, and the content of the card, which tables read.
+    """Differences from the manifest of `folder`, a phrase each. `thorough` False reads
+    no large file: it compares sizes, and the content of the card, which tables read.
 
     Raises: InvalidData for a damaged manifest.
     """
@@ -74,9 +74,9 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
 
 
 def unlisted(folder: Path, part: str) -> tuple[str, ...]:
-    """Files under the subfolder `part` that the manifest of `folder` lacks: a loader may read
-    them. Hidden ones are left out, and base weights, which users put there (`models._hub_lm`);
-    none without a manifest.
+    """Files under the subfolder `part` that the manifest of `folder` lacks: a loader
+    may read them. Hidden ones are left out, and base weights, which users put there
+    (`models._hub_lm`); none without a manifest.
     """
     if not exists(folder):
         return ()
@@ -105,14 +105,18 @@ def require_whole(folder: Path) -> None:
 def _read(folder: Path) -> dict[str, FileMark]:
     place = folder / FILE
     try:
-        files = Manifest.model_validate_json(file_text(place, max_bytes=MAX_BYTES)).files
+        files = Manifest.model_validate_json(
+            file_text(place, max_bytes=MAX_BYTES)
+        ).files
     except ValidationError:
         raise InvalidData(
             f"expected a manifest in {place}, got a damaged one: restore it from a copy"
         ) from None
     for name in files:
         if name.startswith("/") or ".." in name.split("/"):
-            raise InvalidData(f"expected names under the folder in {place}, got another")
+            raise InvalidData(
+                f"expected names under the folder in {place}, got another"
+            )
     return files
 
 

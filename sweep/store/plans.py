@@ -20,9 +20,17 @@ from trainables.figures import is_public
 
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 CORPUS = ("name", "path")  # fields of `data` that say which corpus it is
-# Figures that follow from the number of training records, as on a card (`trainables.cards`).
+# Figures that follow from the number of training records, as on a card
+# (`trainables.cards`).
 _OF_A_COUNT = frozenset(
-    {"delta", "sample_rate", "steps", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one"}
+    {
+        "delta",
+        "sample_rate",
+        "steps",
+        "epsilon_paper",
+        "epsilon_rdp",
+        "epsilon_replace_one",
+    }
     | {"utterances_per_second"}  # times the seconds of an epoch it is the number
 )
 
@@ -35,10 +43,11 @@ def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
 class PlannedTrial:
     """One trial of a plan: its point of the space, its config, and what pricing found.
 
-    `origin` is the config, or its fields: those of a point that makes no config, or as the log has
-    them. `id` is that of the config; of a draw, of which one config has several, it ends with it.
-    `reason` says why the trial is refused; None: it will run. `epsilon` is the sound figure
-    (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs.
+    `origin` is the config, or its fields: those of a point that makes no config, or as
+    the log has them. `id` is that of the config; of a draw, of which one config has
+    several, it ends with it. `reason` says why the trial is refused; None: it will run.
+    `epsilon` is the sound figure (`accountant` names whose), `epsilon_budget` the one a
+    budget goes by; of all epochs.
     """
 
     id: str
@@ -70,8 +79,8 @@ class PlannedTrial:
 
     @property
     def is_exempt(self) -> bool:
-        """Whether no budget of epsilon holds for the trial: a baseline for the curator, which adds
-        no noise. One of a private engine pays.
+        """Whether no budget of epsilon holds for the trial: a baseline for the curator,
+        which adds no noise. One of a private engine pays.
         """
         return self.baseline and not claims_privacy(self.engine)
 
@@ -89,8 +98,9 @@ class PlannedTrial:
     def config(self) -> TrialConfig:
         """The trial's config.
 
-        Raises: InvalidInput where the fields make none (not `is_config`); InvalidData where they
-            make another than was planned, whose split and noise would differ.
+        Raises: InvalidInput where the fields make none (not `is_config`); InvalidData
+            where they make another than was planned, whose split and noise would
+            differ.
         """
         if isinstance(self.origin, TrialConfig):
             return self.origin
@@ -98,7 +108,8 @@ class PlannedTrial:
         # A shorter one was given by hand and names no config.
         if len(self.id) >= len(found.id) and not self.id.endswith(found.id):
             raise InvalidData(
-                f"expected the config of trial {self.id} as it was planned, got one of id"
+                f"expected the config of trial {self.id} as it was planned, got one of"
+                f" id"
                 f" {found.id}: its plan was edited or made by another version"
             )
         return found
@@ -106,7 +117,9 @@ class PlannedTrial:
     @cached_property
     def name(self) -> str:
         """The variant and the values of the axes, for people."""
-        return ", ".join((self.variant, *(setting(p, v) for p, v in self.values.items())))
+        return ", ".join(
+            (self.variant, *(setting(p, v) for p, v in self.values.items()))
+        )
 
     @cached_property
     def group(self) -> str:
@@ -140,29 +153,43 @@ class PlannedTrial:
         return " ".join(str(data[key]) for key in CORPUS if data.get(key) is not None)
 
     def reveals_count(self, figure: str) -> bool:
-        """Whether a figure reveals a number of private training records that is not declared."""
-        alone = figure.removeprefix("best_").removeprefix("log10_").removesuffix("_spent")
+        """Whether a figure reveals a number of private training records that is not
+        declared.
+        """
+        alone = (
+            figure.removeprefix("best_").removeprefix("log10_").removesuffix("_spent")
+        )
         if alone not in _OF_A_COUNT or not self.is_config:
             return False
         data = self.config.data
-        return data.num_records is None and not catalogue.entry("datasets", data.name).PUBLIC
+        return (
+            data.num_records is None
+            and not catalogue.entry("datasets", data.name).PUBLIC
+        )
 
     def may_publish(self, figure: str) -> bool:
         """Whether a figure is registered as public and reveals no such number."""
         return is_public(figure) and not self.reveals_count(figure)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON with the config's fields; infinity is the string "inf"."""
-        return {"id": self.id, "name": self.name, **plain(_TRIAL.dump_python(self, by_alias=True))}
+        """Plain data for JSON with the config's fields; infinity is the string
+        "inf".
+        """
+        return {
+            "id": self.id,
+            "name": self.name,
+            **plain(_TRIAL.dump_python(self, by_alias=True)),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All trials of a sweep in order; `merged` counts points that were equal to an earlier one.
-    An adaptive search adds its trials while it runs: `to_choose` configurations in all, each with
-    `workers` processes, so that one group of processes serves them. `probes` are random points of
-    its space that are planned and not run; no log has them. `filter_delta` is the smallest delta of
-    a point, for the filter of a sweep that depends on results under a total.
+    """All trials of a sweep in order; `merged` counts points that were equal to an
+    earlier one. An adaptive search adds its trials while it runs: `to_choose`
+    configurations in all, each with `workers` processes, so that one group of processes
+    serves them. `probes` are random points of its space that are planned and not run;
+    no log has them. `filter_delta` is the smallest delta of a point, for the filter of
+    a sweep that depends on results under a total.
     """
 
     name: str
@@ -216,12 +243,16 @@ def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in fields.items():
         is_nested = isinstance(value, dict)
-        found |= flat(value, f"{prefix}{key}.") if is_nested else {f"{prefix}{key}": value}
+        found |= (
+            flat(value, f"{prefix}{key}.") if is_nested else {f"{prefix}{key}": value}
+        )
     return found
 
 
 def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
-    """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing without noise."""
+    """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing
+    without noise.
+    """
     if not claims_privacy(plan.engine) or plan.noise_multiplier is None:
         return {}
     decay = plan.config.privacy.noise_decay

@@ -1,5 +1,5 @@
-"""The entries of a sweep's log, and the state of the sweep, which is what they come to. No disk.
-Fields of facts, epochs and results that are not named here are kept unchanged.
+"""The entries of a sweep's log, and the state of the sweep, which is what they come to.
+No disk. Fields of facts, epochs and results that are not named here are kept unchanged.
 """
 
 from collections import Counter
@@ -61,8 +61,8 @@ class TrialStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """The record of one trial. `metrics` are the final ones, else the last epoch's, and those of
-    the comparison with other trials. `violation` is as in `LeakageReport`.
+    """The record of one trial. `metrics` are the final ones, else the last epoch's, and
+    those of the comparison with other trials. `violation` is as in `LeakageReport`.
     """
 
     plan: PlannedTrial
@@ -78,7 +78,9 @@ class TrialRecord:
 
 
 class EpochRow(TypedDict):
-    """A finished epoch. It replaces those from its number on; 0: the trial begins anew."""
+    """A finished epoch. It replaces those from its number on; 0: the trial begins
+    anew.
+    """
 
     __pydantic_config__ = _OPEN  # type: ignore[misc]
     epochs_done: Epochs
@@ -102,8 +104,8 @@ class Result(TypedDict):
 
 
 class LeakageReport(TypedDict):
-    """The comparison of a trial with others; `violation` has a certified bound on epsilon and the
-    claim that it violates.
+    """The comparison of a trial with others; `violation` has a certified bound on
+    epsilon and the claim that it violates.
     """
 
     metrics: dict[str, Figure]
@@ -112,7 +114,12 @@ class LeakageReport(TypedDict):
     time: float
 
 
-NO_LEAKAGE_REPORT: LeakageReport = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
+NO_LEAKAGE_REPORT: LeakageReport = {
+    "metrics": {},
+    "notes": [],
+    "violation": None,
+    "time": 0.0,
+}
 
 
 class _Entry(BaseModel):
@@ -166,8 +173,8 @@ class OfTrial(_Entry):
 
 
 class StatusChanged(OfTrial):
-    """The trial is about to be charged for its next epoch (begun), may not spend it (denied), or
-    has failed.
+    """The trial is about to be charged for its next epoch (begun), may not spend it
+    (denied), or has failed.
     """
 
     entry: Literal["begun", "denied", "failed"]
@@ -222,8 +229,8 @@ SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
 
 @dataclass
 class TrialState:
-    """One trial. `rows` are the epochs that count, `seconds` those of every trained epoch;
-    `furthest` is the largest number of epochs that it ever had.
+    """One trial. `rows` are the epochs that count, `seconds` those of every trained
+    epoch; `furthest` is the largest number of epochs that it ever had.
     """
 
     rows: list[EpochRow] = field(default_factory=list)
@@ -256,7 +263,9 @@ class TrialState:
         """Whether an epoch was ever permitted."""
         return bool(self.rows) if self.denied is not None else self.has_started
 
-    def add(self, entry: StatusChanged | Epoch | TrialFinished | LeakageMeasured) -> None:
+    def add(
+        self, entry: StatusChanged | Epoch | TrialFinished | LeakageMeasured
+    ) -> None:
         """Add the next entry about the trial."""
         match entry:
             case StatusChanged(entry="begun"):
@@ -284,9 +293,15 @@ class TrialState:
             self.rows.append(row)
 
     def status(self, *, runs: bool, running: bool) -> TrialStatus:
-        """The status. `runs`: the plan does not refuse it; `running`: a process runs the sweep."""
+        """The status. `runs`: the plan does not refuse it; `running`: a process runs
+        the sweep.
+        """
         if self.result is not None:
-            return TrialStatus.STOPPED if self.result["stopped_early"] else TrialStatus.DONE
+            return (
+                TrialStatus.STOPPED
+                if self.result["stopped_early"]
+                else TrialStatus.DONE
+            )
         if not runs:
             return TrialStatus.REFUSED
         if self.failed is not None:
@@ -306,7 +321,9 @@ class TrialState:
                 epochs_done=len(self.rows),
                 metrics=with_leakage(self.rows[-1]["metrics"] if self.rows else {}),
                 seconds=self.seconds,
-                reason=self.failed if status is TrialStatus.FAILED else plan.reason or self.denied,
+                reason=self.failed
+                if status is TrialStatus.FAILED
+                else plan.reason or self.denied,
             )
         result, panel = self.result, self.panel or NO_LEAKAGE_REPORT
         return TrialRecord(
@@ -314,7 +331,8 @@ class TrialState:
             status=status,
             epochs_done=result["epochs_done"],
             metrics=with_leakage(result["metrics"] | panel["metrics"]),
-            seconds=result["seconds"].get("total") or self.seconds,  # those of measuring, too
+            seconds=result["seconds"].get("total")
+            or self.seconds,  # those of measuring, too
             # A scheduler also ends trials after their last epoch, which stops nothing.
             reason=result["reason"] if result["stopped_early"] else None,
             notes=(*result["notes"], *panel["notes"]),
@@ -350,7 +368,9 @@ class SweepState:
                 for trial in trials:
                     self.planned.setdefault(trial.id, trial)
             case Released(trial=name, epochs=rows, result=result):
-                released = self._trials[name] = TrialState(has_started=True, result=result)
+                released = self._trials[name] = TrialState(
+                    has_started=True, result=result
+                )
                 for row in rows:
                     released.add_epoch(row)
             case _:

@@ -11,7 +11,8 @@
         ...             checkpoint, card, weights and signals of the trial
       vault/            of a private selection (`Vault`)
 
-Folders are private to their owner (0700). All else about a sweep and its trials is in its log.
+Folders are private to their owner (0700). All else about a sweep and its trials is in
+its log.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ _OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
 
 
 class SweepFolder:
-    """One sweep's folder. Only the holder of the lock writes. Safe for several threads."""
+    """One sweep's folder. Only the holder of the lock writes. Safe for several
+    threads.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,7 +81,9 @@ class SweepFolder:
         """
         with self._threads:
             if not self.exists:
-                raise InvalidData(f"cannot read {self.log_file}: it does not exist: {_ADVICE}")
+                raise InvalidData(
+                    f"cannot read {self.log_file}: it does not exist: {_ADVICE}"
+                )
             for entry in self._log.read_new():
                 if isinstance(
                     entry, log.SweepCreated
@@ -105,7 +110,9 @@ class SweepFolder:
         """The facts that the sweep was created with, read alone."""
         entry = self._log.first()
         if not isinstance(entry, log.SweepCreated):
-            raise InvalidData(f"expected how the sweep was made in line 1 of {self._log.path}")
+            raise InvalidData(
+                f"expected how the sweep was made in line 1 of {self._log.path}"
+            )
         return entry.about
 
     @property
@@ -120,8 +127,9 @@ class SweepFolder:
 
     @property
     def ledger_name(self) -> str:
-        """The sweep's name in the ledger, which knows it by the id after the name: a deleted sweep
-        of the name has another, a folder that was renamed or copied the same.
+        """The sweep's name in the ledger, which knows it by the id after the name: a
+        deleted sweep of the name has another, a folder that was renamed or copied the
+        same.
         """
         return f"{self.name}@{self.made().id[:8]}"
 
@@ -135,24 +143,35 @@ class SweepFolder:
             return self.state().plan
 
     def plan_of(self, trial_id: str) -> PlannedTrial:
-        """The one trial of a name, or whose id begins so. Raises: InvalidInput unless it is one."""
-        found = [t for t in self.plan().trials if t.name == trial_id or t.id.startswith(trial_id)]
+        """The one trial of a name, or whose id begins so. Raises: InvalidInput unless
+        it is one.
+        """
+        found = [
+            t
+            for t in self.plan().trials
+            if t.name == trial_id or t.id.startswith(trial_id)
+        ]
         if len(found) != 1:
             raise InvalidInput(
-                f"expected the name or the id of a trial of {self.name}, got {trial_id!r}:"
+                f"expected the name or the id of a trial of {self.name}, got"
+                f" {trial_id!r}:"
                 f" {len(found)} trials"
             )
         return found[0]
 
     def replace_plan(self, space: SearchSpace, plan: Plan) -> None:
-        """Replace space and plan; trials are kept. Raises: InvalidInput where the sweep runs."""
+        """Replace space and plan; trials are kept. Raises: InvalidInput where the sweep
+        runs.
+        """
         with self._lock():
             document = plain(space.document())
             self.add(log.PlanSet(plan=plan, space=document))
             write_text(self.path / "space.yaml", format_yaml(document))
 
     def about(self) -> dict[str, Any]:
-        """When the sweep was made, by which command, with which versions, and what was noted."""
+        """When the sweep was made, by which command, with which versions, and what was
+        noted.
+        """
         return dict(self.state().about)
 
     def note(self, **facts: Any) -> None:
@@ -169,14 +188,18 @@ class SweepFolder:
         alive = self.is_running if running is None else running
         with collector.paused(), self._threads:
             state = self.state()
-            return [state.trial(t.id).record(t, running=alive) for t in state.plan.trials]
+            return [
+                state.trial(t.id).record(t, running=alive) for t in state.plan.trials
+            ]
 
     def trial_folder(self, trial_id: str) -> Path:
         """The folder of a trial's files."""
         return self.path.joinpath("trials", trial_id)
 
     def start_trial(self, trial: PlannedTrial) -> Path:
-        """Create the trial's folder with its config; an earlier failure no longer counts."""
+        """Create the trial's folder with its config; an earlier failure no longer
+        counts.
+        """
         folder = self.trial_folder(trial.id)
         make_folder(folder)
         config = format_yaml(plain(trial.fields))
@@ -191,26 +214,42 @@ class SweepFolder:
         with self._threads:
             return list(self.state().trial(trial_id).rows)
 
-    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float, stop: str = "") -> None:
-        """Record an epoch, unless it is the last one: a trial that is resumed reports the epoch of
-        its checkpoint again. Epochs later than it no longer count, but their seconds do. `stop`:
-        why a scheduler stops the trial after it.
+    def add_epoch(
+        self, trial_id: str, report: EpochReport, *, when: float, stop: str = ""
+    ) -> None:
+        """Record an epoch, unless it is the last one: a trial that is resumed reports
+        the epoch of its checkpoint again. Epochs later than it no longer count, but
+        their seconds do. `stop`: why a scheduler stops the trial after it.
         """
         with self._threads:
             if report.epochs_done != self.state().trial(trial_id).epochs_done:
-                row = {**asdict(report), "time": when, **({"stop": stop} if stop else {})}
+                row = {
+                    **asdict(report),
+                    "time": when,
+                    **({"stop": stop} if stop else {}),
+                }
                 self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Record a trial's result, after the manifest of its files."""
         manifest.write(self.trial_folder(result.trial_id))
         fields = {**vars(result), "time": when, "reason": reason or None}
-        self.add(log.TrialFinished.model_validate({"trial": result.trial_id, "result": fields}))
+        self.add(
+            log.TrialFinished.model_validate(
+                {"trial": result.trial_id, "result": fields}
+            )
+        )
 
     def release_trial(
-        self, trial_id: str, *, epochs: Sequence[Mapping[str, Any]], result: Mapping[str, Any]
+        self,
+        trial_id: str,
+        *,
+        epochs: Sequence[Mapping[str, Any]],
+        result: Mapping[str, Any],
     ) -> None:
-        """Record all that is shown of a trial from a vault, whatever was shown before."""
+        """Record all that is shown of a trial from a vault, whatever was shown
+        before.
+        """
         fields = {"trial": trial_id, "epochs": epochs, "result": result}
         self.add(log.Released.model_validate(fields))
 
@@ -232,14 +271,15 @@ class SweepFolder:
     def hold_lock(self) -> Iterator[None]:
         """Hold the lock of the process that runs the sweep, which is released with it.
 
-        Raises: InvalidInput where another process holds it or runs a copy of the folder, or where
-        the sweep was deleted.
+        Raises: InvalidInput where another process holds it or runs a copy of the
+        folder, or where the sweep was deleted.
         """
         with self._lock():
             for copy in self.copies():
                 if copy.is_running:
                     raise InvalidInput(
-                        f"sweep {copy.name} is running, a copy of {self.name}, which is the same"
+                        f"sweep {copy.name} is running, a copy of {self.name}, which is"
+                        f" the same"
                         " sweep: `sweep stop` it first"
                     )
             (self.path / "stop").unlink(missing_ok=True)
@@ -253,7 +293,9 @@ class SweepFolder:
             raise deleted
         with ExitStack() as held:
             try:
-                held.enter_context(locks.hold(self._lock_file, patience=PATIENCE_SECONDS))
+                held.enter_context(
+                    locks.hold(self._lock_file, patience=PATIENCE_SECONDS)
+                )
             except TimeoutError:
                 raise _running(self.name) from None
             if [path.name for path in self.path.iterdir()] == ["lock"]:
@@ -267,7 +309,9 @@ class SweepFolder:
                 self._holds -= 1
 
     def copies(self) -> list[SweepFolder]:
-        """The other folders beside it that are the same sweep; a link to it is no other folder."""
+        """The other folders beside it that are the same sweep; a link to it is no other
+        folder.
+        """
         mine, here = self.made().id, self.path.resolve()
         found = []
         for file in self.path.parent.glob(f"*/{LOG}"):
@@ -292,11 +336,16 @@ class SweepFolder:
         return (self.path / "stop").exists()
 
     def delete(self) -> None:
-        """Remove the sweep and all its files. Raises: InvalidInput where it is running."""
+        """Remove the sweep and all its files. Raises: InvalidInput where it is
+        running.
+        """
         self.require_at_rest()
         with self._lock():
-            # Renamed first: a partly removed sweep must not be listed, or block the name.
-            gone = self.path.with_name(f".{self.name}.{os.getpid()}.{time.monotonic_ns()}")
+            # Renamed first: a partly removed sweep must not be listed, or block the
+            # name.
+            gone = self.path.with_name(
+                f".{self.name}.{os.getpid()}.{time.monotonic_ns()}"
+            )
             self.path.rename(gone)
             shutil.rmtree(gone)
 
@@ -310,11 +359,13 @@ def _running(name: str) -> InvalidInput:
     return InvalidInput(f"sweep {name} is running: `sweep stop {name}` first")
 
 
-def create(home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, Any]) -> SweepFolder:
+def create(
+    home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, Any]
+) -> SweepFolder:
     """Create a new sweep's folder atomically.
 
-    Raises: InvalidInput for a name that exists already, or a home that cannot be written to;
-    StorageFailed where the disk fails.
+    Raises: InvalidInput for a name that exists already, or a home that cannot be
+    written to; StorageFailed where the disk fails.
     """
     place = require_free(home, space.name)
     fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
@@ -329,7 +380,9 @@ def create(home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, An
             try:
                 fresh.rename(place)
             except OSError:
-                require_free(home, space.name)  # another process may have taken the name meanwhile
+                require_free(
+                    home, space.name
+                )  # another process may have taken the name meanwhile
                 raise
             disk.flush(home)
         finally:
@@ -338,7 +391,9 @@ def create(home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, An
 
 
 def require_free(home: Path, name: str) -> Path:
-    """The place of a new sweep. Raises: InvalidInput for a name that is invalid or exists."""
+    """The place of a new sweep. Raises: InvalidInput for a name that is invalid or
+    exists.
+    """
     place = _place(home, name)
     if place.exists():
         raise InvalidInput(
@@ -376,8 +431,8 @@ def names(home: Path) -> list[str]:
 
 
 def _is_sweep(place: Path) -> bool:
-    """Whether a folder is a sweep's, also of one whose log was lost; False for one that cannot be
-    read.
+    """Whether a folder is a sweep's, also of one whose log was lost; False for one that
+    cannot be read.
     """
     parts = (place / LOG, (place / LOG).with_suffix(".head"), place / "trials")
     return any(map(os.path.exists, parts))
@@ -390,14 +445,16 @@ def _place(home: Path, name: str) -> Path:
         raise InvalidInput(f"name: {problem}") from None
     if name in _OWN_NAMES or name.startswith(_OWN_PREFIXES):
         taken = ", ".join((*_OWN_NAMES, *(f"{prefix}*" for prefix in _OWN_PREFIXES)))
-        raise InvalidInput(f"name: expected a name other than the home's own ({taken}), got {name}")
+        raise InvalidInput(
+            f"name: expected a name other than the home's own ({taken}), got {name}"
+        )
     return home / name
 
 
 class Vault:
-    """The vault of a private selection in the folder of a sweep: its trials, which no command
-    shows. `draws` is a separate sweep with every drawn trial; `ledger_file` has the releases of
-    each trial, which are charged at unsealing.
+    """The vault of a private selection in the folder of a sweep: its trials, which no
+    command shows. `draws` is a separate sweep with every drawn trial; `ledger_file` has
+    the releases of each trial, which are charged at unsealing.
     """
 
     def __init__(self, sweep: SweepFolder) -> None:
@@ -412,19 +469,23 @@ class Vault:
         return self.draws.exists
 
     def seal(self, space: SearchSpace, plan: Plan) -> None:
-        """Write the trials atomically. No budget stops any of them, because the release is
-        charged as a whole.
+        """Write the trials atomically. No budget stops any of them, because the release
+        is charged as a whole.
         """
         mine = space.model_copy(update={"name": self.draws.name, "budget": Budget()})
         create(self.path, mine, plan, about={"sweep": self._sweep.made().id})
 
     @property
     def sweep_id(self) -> str | None:
-        """The id of the sweep whose trials it has; None where an earlier version wrote it."""
+        """The id of the sweep whose trials it has; None where an earlier version wrote
+        it.
+        """
         return self.draws.about().get("sweep")
 
     def selection(self) -> Mapping[str, Any] | None:
-        """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
+        """The released `trial` (None: none was drawn) and its `draw`; None before the
+        end.
+        """
         return self.draws.about().get("selected") if self.is_sealed else None
 
     @property
@@ -437,7 +498,15 @@ class Vault:
         self.draws.note(selected={"trial": trial, "draw": draw})
 
 
-_PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
+_PACKAGES = (
+    "dp-nlu-sweep",
+    "torch",
+    "ray",
+    "mlflow",
+    "numpy",
+    "dp-accounting",
+    "transformers",
+)
 
 
 def about(command: Sequence[str]) -> dict[str, Any]:
@@ -455,14 +524,20 @@ def about(command: Sequence[str]) -> dict[str, Any]:
 
 
 def _git_commit() -> str | None:
-    """The commit of this code, where it runs from a checkout. An installed package may be in a
-    repository of its user, whose commit is another.
+    """The commit of this code, where it runs from a checkout. An installed package may
+    be in a repository of its user, whose commit is another.
     """
     here, found = Path(__file__), b""
     try:
-        for command in (["ls-files", "--error-unmatch", here.name], ["rev-parse", "HEAD"]):
+        for command in (
+            ["ls-files", "--error-unmatch", here.name],
+            ["rev-parse", "HEAD"],
+        ):
             found = subprocess.check_output(
-                ["git", *command], cwd=here.parent, stderr=subprocess.DEVNULL, timeout=10
+                ["git", *command],
+                cwd=here.parent,
+                stderr=subprocess.DEVNULL,
+                timeout=10,
             )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -471,7 +546,9 @@ def _git_commit() -> str | None:
 
 @contextmanager
 def storage_faults(folder: SweepFolder) -> Iterator[None]:
-    """Raises: StorageFailed instead of any error that the disk of a running sweep has caused."""
+    """Raises: StorageFailed instead of any error that the disk of a running sweep has
+    caused.
+    """
     try:
         yield
     except Exception as error:
@@ -479,7 +556,8 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
         if failure is None:
             raise
         raise StorageFailed(
-            f"{failure}: saved results are intact and trials are paused; when the disk works again,"
+            f"{failure}: saved results are intact and trials are paused; when the disk"
+            f" works again,"
             f" `sweep resume {folder.name}` continues"
         ) from None
 
@@ -487,17 +565,22 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
 def require_storage(
     settings: Settings, *, check: Callable[[Path], None] = disk.require_writable
 ) -> None:
-    """Raises: StorageFailed where the folders of all sweeps cannot be written to because the disk
-    fails; InvalidInput for any other reason.
+    """Raises: StorageFailed where the folders of all sweeps cannot be written to
+    because the disk fails; InvalidInput for any other reason.
     """
-    for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
+    for name, folder in (
+        ("SWEEP_HOME", settings.home),
+        ("SWEEP_CACHE_DIR", settings.cache_dir),
+    ):
         with _writing(name, folder):
             check(folder)
 
 
 @contextmanager
 def _writing(name: str, folder: Path) -> Iterator[None]:
-    """Raises: StorageFailed where the folder's disk fails, else InvalidInput with the setting."""
+    """Raises: StorageFailed where the folder's disk fails, else InvalidInput with the
+    setting.
+    """
     try:
         yield
     except (OSError, StorageFailed) as error:

@@ -1,5 +1,6 @@
-"""The data card of generated utterances: their epsilon, and the releases about the private records.
-Its fields are an allow list, and none of them depends on the content of a record.
+"""The data card of generated utterances: their epsilon, and the releases about the
+private records. Its fields are an allow list, and none of them depends on the content
+of a record.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import InvalidInput
 
 _COUPLES = (
-    "one record more or less, which would couple other records anew: for one record replaced,"
+    "one record more or less, which would couple other records anew: for one record"
+    " replaced,"
     " epsilon_replace_one holds",
 )
 _NOT_COVERED = (
-    "the validation records: which epoch's weights are kept was chosen by their loss, and metrics"
+    "the validation records: which epoch's weights are kept was chosen by their loss,"
+    " and metrics"
     " on them and on the test records are released without noise",
     "a person with several records, beyond the guarantee for each single record",
     "the choice of this model among others, unless the sweep's total is taken",
@@ -46,10 +49,11 @@ class Draws(Document):
 
 
 class Filters(Document):
-    """What drops texts. `patterns` maps a name to a regular expression; texts that match are
-    dropped. No filter reads a private record.
+    """What drops texts. `patterns` maps a name to a regular expression; texts that
+    match are dropped. No filter reads a private record.
 
-    Raises: InvalidInput for limits that nothing is between, or what is no regular expression.
+    Raises: InvalidInput for limits that nothing is between, or what is no regular
+    expression.
     """
 
     min_words: int = 1
@@ -62,7 +66,8 @@ class Filters(Document):
     def _can_hold(self) -> Filters:
         if not 0 <= self.min_words <= self.max_words:
             raise InvalidInput(
-                f"expected 0 <= min-words <= max-words, got {self.min_words} and {self.max_words}"
+                f"expected 0 <= min-words <= max-words, got {self.min_words} and"
+                f" {self.max_words}"
             )
         for pattern in self.patterns.values():
             try:
@@ -87,8 +92,8 @@ class Filters(Document):
 class DataCard(Document):
     """See the module. Fields that would reveal a counted number of records are None.
 
-    `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 % false
-    positives that the claim allows, or, of one trial, its whole privacy profile.
+    `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 %
+    false positives that the claim allows, or, of one trial, its whole privacy profile.
     """
 
     epsilon: float
@@ -140,8 +145,10 @@ def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
         "filters": filters,
         "not_covered": (
             *(_COUPLES if couple else ()),
-            f"the records of the share of {trained.synthesis.public_fraction:g} of the training"
-            " part that was declared public: starting weights, tokenizer and parser may have read"
+            f"the records of the share of {trained.synthesis.public_fraction:g} of the"
+            f" training"
+            " part that was declared public: starting weights, tokenizer and parser may"
+            " have read"
             " them without noise",
             *_NOT_COVERED,
         ),
@@ -151,8 +158,8 @@ def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
 
 
 def _claim(home: Trained) -> dict[str, object]:
-    """What the mechanism costs, or the claim of the private selection that it is the best of, which
-    the mechanism does not determine.
+    """What the mechanism costs, or the claim of the private selection that it is the
+    best of, which the mechanism does not determine.
     """
     place = home.folder.parent / JSON
     if home.folder.name == "model" and place.is_file():
@@ -173,26 +180,36 @@ def to_markdown(card: DataCard) -> str:
     claim = (
         "not differentially private (no finite epsilon holds)"
         if math.isinf(card.epsilon)
-        else f"({format_epsilon(card.epsilon)}, {format_delta(card.delta)})-differentially private"
+        else f"({format_epsilon(card.epsilon)},"
+        f" {format_delta(card.delta)})-differentially private"
     )
     drawn = card.drawn
-    change = "replaced by another" if card.neighboring_relation == "replace_one" else "more or less"
+    change = (
+        "replaced by another"
+        if card.neighboring_relation == "replace_one"
+        else "more or less"
+    )
     lines = [
         "# Data card of synthetic utterances",
         "",
-        f"{drawn.number} utterances by {card.method} from {card.corpus}: {claim} for one"
+        f"{drawn.number} utterances by {card.method} from {card.corpus}: {claim} for"
+        f" one"
         f" {card.unit} {change} ({card.accountant}; {card.neighboring_relation}).",
         "",
         f"- an attacker who tests whether one was trained on: TPR at most"
-        f" {percent(card.max_tpr_01pct)} at 0.1 % FPR, {percent(card.max_tpr_1pct)} at 1 % FPR;"
+        f" {percent(card.max_tpr_01pct)} at 0.1 % FPR, {percent(card.max_tpr_1pct)} at"
+        f" 1 % FPR;"
         f" mu of the nearest Gaussian {format_epsilon(card.gaussian_mu)}",
-        f"- noise multiplier {card.noise_multiplier:.5g}, B {card.expected_batch_size}, "
+        f"- noise multiplier {card.noise_multiplier:.5g}, B {card.expected_batch_size},"
+        f" "
         + (
             "n counted on private data, for the curator alone"
             if card.num_records is None
-            else f"n {card.num_records}, sample rate {card.sample_rate:.4g}, {card.steps} steps"
+            else f"n {card.num_records}, sample rate {card.sample_rate:.4g},"
+            f" {card.steps} steps"
         ),
-        f"- released: {'; '.join(card.released)}; and, drawn from them, these utterances",
+        f"- released: {'; '.join(card.released)}; and, drawn from them, these"
+        f" utterances",
         f"- {drawn.drawn} drawn, dropped by the filters:"
         f" {', '.join(f'{name} {n}' for name, n in drawn.dropped.items()) or 'none'}",
         *(

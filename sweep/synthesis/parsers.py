@@ -1,4 +1,6 @@
-"""`sweep parser train` and `apply`: a parser from a corpus of pairs, programs of a file."""
+"""`sweep parser train` and `apply`: a parser from a corpus of pairs, programs of a
+file.
+"""
 
 import json
 from collections.abc import Callable
@@ -26,11 +28,12 @@ def train_on(
     seed: int,
     report: Callable[[int, float], None],
 ) -> dict[str, Any]:
-    """Train on a part of a corpus and save into the folder `to`; the facts of both, with
-    `scores` on the part `test`. `without` leaves out the pairs that use a function.
+    """Train on a part of a corpus and save into the folder `to`; the facts of both,
+    with `scores` on the part `test`. `without` leaves out the pairs that use a
+    function.
 
-    Raises: InvalidInput for a part that the corpus lacks, or a function that no program uses, or
-    all do.
+    Raises: InvalidInput for a part that the corpus lacks, or a function that no program
+    uses, or all do.
     """
     pairs = _of_part(corpus, part)
     if without is not None:
@@ -38,17 +41,22 @@ def train_on(
     tested = None if test is None else _of_part(corpus, test)
     trained = train_parser(pairs, settings=settings, seed=seed, report=report)
     trained.save(to)
-    facts: dict[str, Any] = {"parser": str(to), **trained.trained_on, "num_pairs": len(pairs)}
+    facts: dict[str, Any] = {
+        "parser": str(to),
+        **trained.trained_on,
+        "num_pairs": len(pairs),
+    }
     if tested is not None:
         facts["scores"] = asdict(evaluate(trained, tested))
     return facts
 
 
 def parse_file(folder: Path, utterances: Path, to: Path) -> int:
-    """Write utterance and program of every record of a file to the new file `to`; returns their
-    number.
+    """Write utterance and program of every record of a file to the new file `to`;
+    returns their number.
 
-    Raises: InvalidInput for a parser or a file that cannot be read, or where `to` exists.
+    Raises: InvalidInput for a parser or a file that cannot be read, or where `to`
+    exists.
     """
     require_new_file(to)
     texts = list(read_texts(utterances).utterances)
@@ -75,5 +83,7 @@ def _without(pairs: PairCorpus, rule: str) -> PairCorpus:
     uses = predicate(rule)
     kept = [index for index, program in enumerate(pairs.programs) if not uses(program)]
     if len(kept) in (0, len(pairs)):
-        raise InvalidInput(f"expected a function that some of the pairs use, got {rule!r}")
+        raise InvalidInput(
+            f"expected a function that some of the pairs use, got {rule!r}"
+        )
     return pairs.select(kept)

@@ -1,7 +1,7 @@
 """Metrics of files of texts and programs for `sweep score`.
 
-A record is an object with `utterance` and, where known, `lispress`, one a line, plain or gzip;
-official dialogue files are read too. Errors name file and line, never a text.
+A record is an object with `utterance` and, where known, `lispress`, one a line, plain
+or gzip; official dialogue files are read too. Errors name file and line, never a text.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ def score_generated(
 ) -> dict[str, float | int | str | None]:
     """Metrics of generated texts against human ones.
 
-    With `parser`, a folder of `tasks.parsing`, it parses the synthetic utterances. Where the human
-    programs are known, `X_ground_truth` is X of its parses of the human utterances, which shows
-    the effect of its errors alone.
+    With `parser`, a folder of `tasks.parsing`, it parses the synthetic utterances.
+    Where the human programs are known, `X_ground_truth` is X of its parses of the human
+    utterances, which shows the effect of its errors alone.
 
     Raises: InvalidInput for files that are damaged, or malformed human programs.
     """
@@ -55,29 +55,39 @@ def score_generated(
 def score_predicted(
     gold: Path, predicted: Path, *, api_set: ApiSet | None, function: str | None
 ) -> dict[str, object]:
-    """Metrics of predicted programs; with `function` also on the records with and without it.
+    """Metrics of predicted programs; with `function` also on the records with and
+    without it.
 
-    Raises: InvalidInput for files that are damaged or do not match, or a malformed gold program.
+    Raises: InvalidInput for files that are damaged or do not match, or a malformed gold
+    program.
     """
     right, guess = _programs(gold), _programs(predicted)
     if len(right) != len(guess):
         raise InvalidData(
-            f"expected as many records in {predicted} as in {gold} ({len(right)}), got {len(guess)}"
+            f"expected as many records in {predicted} as in {gold} ({len(right)}), got"
+            f" {len(guess)}"
         )
     for (where, utterance, _), (_, other, _) in zip(right, guess, strict=True):
         if utterance and other and utterance.split() != other.split():
-            raise InvalidData(f"expected in {predicted} the utterance of {where}, got another")
+            raise InvalidData(
+                f"expected in {predicted} the utterance of {where}, got another"
+            )
     golds = [Program.of(program) for _, _, program in right]
     guesses = [Program.of(program) for _, _, program in guess]
     api_set = api_set or match.api_set(golds)
     found: dict[str, object] = asdict(parsing.score(golds, guesses, api_set=api_set))
     found["api_set"] = api_set
     if function is not None:
-        subsets = parsing.score_by_function(golds, guesses, rule=function, api_set=api_set)
-        found["by_function"] = {name: asdict(scores) for name, scores in subsets.items()}
+        subsets = parsing.score_by_function(
+            golds, guesses, rule=function, api_set=api_set
+        )
+        found["by_function"] = {
+            name: asdict(scores) for name, scores in subsets.items()
+        }
     recall = match.function_recall(golds, guesses)
     found["function_recall"] = {
-        name: {"recall": value, "num_gold": count} for name, (value, count) in recall.items()
+        name: {"recall": value, "num_gold": count}
+        for name, (value, count) in recall.items()
     }
     return found
 
@@ -85,7 +95,8 @@ def score_predicted(
 def read_texts(path: Path, *, readable: bool = False) -> Texts:
     """Utterances of a file and their programs, None for a missing or empty one.
 
-    Raises: InvalidData naming file and line; with `readable` also for a malformed program.
+    Raises: InvalidData naming file and line; with `readable` also for a malformed
+    program.
     """
     utterances: list[str] = []
     programs: list[str | None] = []
@@ -109,7 +120,9 @@ def _programs(path: Path) -> list[tuple[str, str, str]]:
     for where, fields in read_objects(path):
         if "lispress" not in fields:
             raise InvalidData(f"expected lispress in {where}, got none")
-        rows.append((where, str(fields.get("utterance") or ""), _program(fields, where)))
+        rows.append(
+            (where, str(fields.get("utterance") or ""), _program(fields, where))
+        )
     return rows
 
 

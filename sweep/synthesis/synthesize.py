@@ -1,8 +1,8 @@
 """Utterances from a trained model's folder, as JSON lines with a data card beside them.
 
-Only the folder is read. Its content was released by the trial's mechanism, so drawing from it costs
-no further epsilon. Filters read only the drawn text; one that compared it with private records
-(such as a near-duplicate filter) would void the guarantee.
+Only the folder is read. Its content was released by the trial's mechanism, so drawing
+from it costs no further epsilon. Filters read only the drawn text; one that compared it
+with private records (such as a near-duplicate filter) would void the guarantee.
 """
 
 import json
@@ -31,9 +31,11 @@ _ROUNDS = 20  # rounds of drawing replacements for dropped texts
 def write_utterances(
     trained: Trained, *, to: Path, number: int, filters: Filters, seed: int = 0
 ) -> DataCard:
-    """Write `number` utterances to the new file `to`, and their card beside it; returns the card.
+    """Write `number` utterances to the new file `to`, and their card beside it; returns
+    the card.
 
-    Raises: InvalidInput where `to` exists, a model is missing, or the filters drop too much.
+    Raises: InvalidInput where `to` exists, a model is missing, or the filters drop too
+    much.
     """
     require_new_file(to)
     for suffix in _CARDS:
@@ -61,7 +63,8 @@ def write_utterances(
 def _passing(
     trained: Trained, *, number: int, filters: Filters, seed: int
 ) -> tuple[list[str], int, dict[str, int]]:
-    """`number` texts that pass the filters, how many were drawn, how many each filter dropped.
+    """`number` texts that pass the filters, how many were drawn, how many each filter
+    dropped.
 
     Raises: InvalidInput where too few pass, or a model is missing.
     """
@@ -76,7 +79,9 @@ def _passing(
         wanted = number - len(kept)
         if wanted == 0:
             break
-        plan = Plan(max(wanted, 8), stream_seed(seed, attempt), trained.about.frequencies)
+        plan = Plan(
+            max(wanted, 8), stream_seed(seed, attempt), trained.about.frequencies
+        )
         drawer = ModelDrawer(models, tokenizer, synthesis, plan.seed, Alone())
         found: GeneratedTexts = method.draw(drawer, plan)
         for text in found.utterances:
@@ -91,6 +96,7 @@ def _passing(
             seen.add(text)
     if len(kept) < number:
         raise InvalidInput(
-            f"expected filters that let {number} utterances pass, got {len(kept)} of {drawn}"
+            f"expected filters that let {number} utterances pass, got {len(kept)} of"
+            f" {drawn}"
         )
     return kept, drawn, dict(dropped)

@@ -1,4 +1,6 @@
-"""Folders of trained language models, from an export or a trial of the synthesis task."""
+"""Folders of trained language models, from an export or a trial of the synthesis
+task.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +36,8 @@ class Trained:
 def open_trained(folder: Path) -> Trained:
     """The model folder of an export or of a trial, or the folder itself.
 
-    Raises: InvalidInput where there is none, InvalidData where it differs from its manifest.
+    Raises: InvalidInput where there is none, InvalidData where it differs from its
+    manifest.
     """
     require_export(folder)
     for place in (folder / "model", folder):
@@ -45,7 +48,8 @@ def open_trained(folder: Path) -> Trained:
             return _open(place, SynthesisFile.model_validate(read_written_json(file)))
         except (InvalidInput, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
-                f"expected a synthesis model of this version in {place}, got another: {_why(error)}"
+                f"expected a synthesis model of this version in {place}, got another:"
+                f" {_why(error)}"
             ) from None
     raise InvalidInput(
         f"expected a trained synthesis model ({SYNTHESIS}) in {folder}, got none"
@@ -54,7 +58,10 @@ def open_trained(folder: Path) -> Trained:
 
 
 def _open(place: Path, about: SynthesisFile) -> Trained:
-    model, synthesis = Config.model_validate(about.model), part("synthesis", about.synthesis)
+    model, synthesis = (
+        Config.model_validate(about.model),
+        part("synthesis", about.synthesis),
+    )
     fields = about.mechanism
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
@@ -81,7 +88,8 @@ def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
     method = catalogue.entry("generation", trained.synthesis.method)
     if own != method.STAGES:
         raise InvalidInput(
-            f"expected a model of {' and '.join(method.STAGES)} in {trained.folder}, got"
+            f"expected a model of {' and '.join(method.STAGES)} in {trained.folder},"
+            f" got"
             f" {', '.join(own) or 'none'}"
         )
     return load_lm(trained.folder, own, trained.model, trained.synthesis)

@@ -1,7 +1,7 @@
 """The tracker and the delivery of results. The only importer of mlflow.
 
-MLflow's telemetry is off in this process and in those that it starts: MLflow reads that when it is
-imported.
+MLflow's telemetry is off in this process and in those that it starts: MLflow reads that
+when it is imported.
 """
 
 import os

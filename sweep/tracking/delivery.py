@@ -1,4 +1,6 @@
-"""Sends the results of a sweep to MLflow (imported late: seconds); a failure never ends a sweep."""
+"""Sends the results of a sweep to MLflow (imported late: seconds); a failure never ends
+a sweep.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from trainables.errors import InvalidInput
 if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
 
-# Seconds without a trial after which the end of a sweep waits no longer; also after an interrupt.
+# Seconds without a trial after which the end of a sweep waits no longer; also after an
+# interrupt.
 _PATIENCE, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
 _SAYING = 10.0  # seconds between two words on how far the last delivery is
 _REST = 5.0  # seconds after a failure
@@ -25,21 +28,29 @@ _REFUSED = (400, 401, 403, 404, 501)  # HTTP statuses of what would be refused a
 
 
 class StoreAway(InvalidInput):
-    """A tracking store that does not answer now. Of any other, a resume delivers nothing either."""
+    """A tracking store that does not answer now. Of any other, a resume delivers
+    nothing either.
+    """
 
 
 def is_tracked(settings: Settings, folder: SweepFolder) -> bool:
-    """Whether a sweep goes to MLflow: as its start decided, unless the user names it."""
+    """Whether a sweep goes to MLflow: as its start decided, unless the user names
+    it.
+    """
     return settings.tracking and (
         settings.names_tracking or bool(folder.about().get("tracking", True))
     )
 
 
 def may_pass(problem: Exception) -> bool:
-    """Whether the same call may succeed later; False where its arguments were refused."""
+    """Whether the same call may succeed later; False where its arguments were
+    refused.
+    """
     if isinstance(problem, InvalidInput):
         return isinstance(problem, StoreAway)
-    status = getattr(problem, "get_http_status_code", None)  # of MLflow's own exceptions
+    status = getattr(
+        problem, "get_http_status_code", None
+    )  # of MLflow's own exceptions
     return status is None or status() not in _REFUSED
 
 
@@ -51,24 +62,32 @@ def open_store(settings: Settings) -> Tracker:
 
 
 class Delivery:
-    """A thread that copies the sweep in `folder` to MLflow: marked trials, until the store has
-    them, and all at the end. The sweep never waits, and a failure is a line.
+    """A thread that copies the sweep in `folder` to MLflow: marked trials, until the
+    store has them, and all at the end. The sweep never waits, and a failure is a line.
     """
 
     def __init__(self, settings: Settings, folder: SweepFolder) -> None:
         self._settings, self._folder = settings, folder
         self._tracker: Tracker | None = None
-        usual = (sqlite_uri(settings.home / "mlflow.db"), os.environ.get("MLFLOW_TRACKING_URI"))
+        usual = (
+            sqlite_uri(settings.home / "mlflow.db"),
+            os.environ.get("MLFLOW_TRACKING_URI"),
+        )
         uri = settings.tracking_uri
         option = "" if uri in usual else f" --tracking-uri {hide_passwords(uri)}"
-        later = f"the sweep goes on; `sweep resume {folder.name}{option}` delivers the rest"
+        later = (
+            f"the sweep goes on; `sweep resume {folder.name}{option}` delivers the rest"
+        )
         self._guard = BestEffort(
             "MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on"
         )
         self._changed = threading.Condition()
         self._marked: set[str] = set()
         self._closing = self._given_up = False
-        self._num_done, self._said = 0, 0.0  # trials of this delivery; when that was said
+        self._num_done, self._said = (
+            0,
+            0.0,
+        )  # trials of this delivery; when that was said
         self._thread = threading.Thread(target=self._work, name="delivery", daemon=True)
         if is_tracked(settings, folder):
             self._thread.start()
@@ -80,8 +99,9 @@ class Delivery:
             self._changed.notify_all()
 
     def close(self) -> str | None:
-        """Deliver the sweep as it is at its end, for as long as the store takes trials; returns why
-        that is incomplete, or None. Nothing is delivered of a sweep of which no trial has begun.
+        """Deliver the sweep as it is at its end, for as long as the store takes trials;
+        returns why that is incomplete, or None. Nothing is delivered of a sweep of
+        which no trial has begun.
         """
         with self._changed:
             self._closing = True
@@ -118,7 +138,9 @@ class Delivery:
         try:
             tracker.deliver(self._folder, trial_ids, self._count)
         except Exception as problem:
-            tracker = open_store(self._settings)  # which names what is wrong with all of it
+            tracker = open_store(
+                self._settings
+            )  # which names what is wrong with all of it
             if may_pass(problem):
                 raise
             # A run that was deleted is made anew.
@@ -128,7 +150,9 @@ class Delivery:
     def _count(self, number: int, total: int) -> None:
         """The trial of this `number` of `total` comes next."""
         self._num_done += 1
-        if self._given_up:  # this thread writes nothing behind the back of a caller who goes on
+        if (
+            self._given_up
+        ):  # this thread writes nothing behind the back of a caller who goes on
             raise SystemExit
         if self._closing and time.monotonic() - self._said > _SAYING:
             self._said = time.monotonic()

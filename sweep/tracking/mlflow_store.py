@@ -1,8 +1,9 @@
 """Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial.
 
-Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
-(`sweep.id`, `sweep.trial`), a metric by its step and time. A call takes MLflow ten milliseconds and
-more, so a trial's news are one batch, and what the store has is read once.
+Everything is read from the sweep's folder and written idempotently: a run is identified
+by its tags (`sweep.id`, `sweep.trial`), a metric by its step and time. A call takes
+MLflow ten milliseconds and more, so a trial's news are one batch, and what the store
+has is read once.
 """
 
 import json
@@ -41,7 +42,8 @@ from trainables.io.files import make_folder
 
 CURATOR = "curator_only"  # the tag that names figures for the curator
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
-# In this order, before other figures of the task that are in tables or that a search may optimise.
+# In this order, before other figures of the task that are in tables or that a search
+# may optimise.
 _OF_NOISE = ("delta", "noise_multiplier")
 _FIRST = (
     *("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, "epsilon_lower_bound"),
@@ -49,9 +51,12 @@ _FIRST = (
 )
 _NAMES = {LEAKAGE: MIA_AUC, "icer": "intent_error", EPSILON_PAPER: "paper_epsilon"}
 READING = (
-    "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's formula and"
-    " none. `mia_auc` is the MIA-AUC: the AUC of the strongest membership-inference attack, and"
-    f" `{_TPR}` is that attack's true-positive rate at 1 % false positives. No epsilon covers the"
+    "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's"
+    " formula and"
+    " none. `mia_auc` is the MIA-AUC: the AUC of the strongest membership-inference"
+    " attack, and"
+    f" `{_TPR}` is that attack's true-positive rate at 1 % false positives. No epsilon"
+    f" covers the"
     " figures that the tag `curator_only` names, so they are for the curator alone."
 )
 ABOUT_EXPERIMENT = f"Every sweep is a run; its trials are its child runs. {READING}"
@@ -60,11 +65,13 @@ Fields = Mapping[str, object]
 _TABLE = "figures.json"
 # With this tag MLflow's pages and `mlflow.load_table` find the table.
 _TABLES = {"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])}
-# Written last: the delivered state of a trial, and the time of its last delivered epoch.
+# Written last: the delivered state of a trial, and the time of its last delivered
+# epoch.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
 _BATCH = 100  # params that MLflow takes at once
 _MOST_RUNS = 50_000  # that MLflow returns at once
-# Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
+# Characters. A server takes a request of at most 1 MB, in which one of them is up to
+# six bytes.
 _LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
 
 
@@ -83,24 +90,29 @@ class Tracker:
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
 
-        Raises: StoreAway where it does not answer; StorageFailed where its disk does not;
-        InvalidInput where it cannot be used: its driver is missing, its experiment is deleted or
-        keeps its artifacts in another home.
+        Raises: StoreAway where it does not answer; StorageFailed where its disk does
+        not; InvalidInput where it cannot be used: its driver is missing, its experiment
+        is deleted or keeps its artifacts in another home.
         """
         self._shown = uri = hide_passwords(settings.tracking_uri)
         self._file = sqlite_file(settings.tracking_uri)
         # An unreachable server must not delay the sweep: delivery later is the retry.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "ERROR")  # what it warns of, it raises, too
+        os.environ.setdefault(
+            "MLFLOW_LOGGING_LEVEL", "ERROR"
+        )  # what it warns of, it raises, too
         logging.getLogger("alembic").setLevel(logging.WARNING)
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError  # which MLflow's client lets through
 
-        # It prints a traceback of each failure of the database, which is raised as well.
+        # It prints a traceback of each failure of the database, which is raised as
+        # well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         self._settings = settings
-        self._is_remote = settings.tracking_uri.startswith(("http://", "https://", "databricks"))
+        self._is_remote = settings.tracking_uri.startswith(
+            ("http://", "https://", "databricks")
+        )
         self._sweep = ""  # the id of the sweep whose runs these are, by trial
         self._runs: dict[str, _Known] = {}
         try:
@@ -110,14 +122,19 @@ class Tracker:
                 self.experiment_id = self._experiment()
         except ImportError as problem:
             raise InvalidInput(
-                f"expected tracking_uri with an installed driver, got {uri} ({first_line(problem)})"
+                f"expected tracking_uri with an installed driver, got {uri}"
+                f" ({first_line(problem)})"
             ) from None
         except (MlflowException, SQLAlchemyError, OSError) as problem:
-            failure = disk.failure_of(problem, self._file.parent) if self._file else None
+            failure = (
+                disk.failure_of(problem, self._file.parent) if self._file else None
+            )
             if failure is not None:
                 raise StorageFailed(f"{failure}: run the same command again") from None
             raise StoreAway(
-                hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
+                hide_passwords(
+                    f"tracking store {uri} does not answer ({first_line(problem)})"
+                )
             ) from None
 
     def deliver(
@@ -126,12 +143,13 @@ class Tracker:
         trial_ids: Collection[str] | None = None,
         count: Callable[[int, int], object] = lambda number, total: None,
     ) -> None:
-        """Update the sweep's runs to the state on disk: those of the trials `trial_ids` of a sweep
-        that runs, or those of every trial that has begun, and the counts, the best trial and the
-        report of a sweep that has ended. `count` is called before each trial, with its number and
-        that of all.
+        """Update the sweep's runs to the state on disk: those of the trials `trial_ids`
+        of a sweep that runs, or those of every trial that has begun, and the counts,
+        the best trial and the report of a sweep that has ended. `count` is called
+        before each trial, with its number and that of all.
 
-        Raises: whatever MLflow or `count` does; what is refused of one trial after the others.
+        Raises: whatever MLflow or `count` does; what is refused of one trial after the
+        others.
         """
         about, running = folder.about(), trial_ids is not None
         if self._sweep != about["id"]:  # what MLflow has is read once
@@ -143,14 +161,19 @@ class Tracker:
                     "sweep.id": about["id"],
                     "mlflow.source.name": "sweep",
                     "mlflow.source.git.commit": about["git_commit"],
-                    **{f"version.{name}": words for name, words in about["versions"].items()},
+                    **{
+                        f"version.{name}": words
+                        for name, words in about["versions"].items()
+                    },
                 }
                 runs[""] = self.create(folder.name, started=about["created"], tags=tags)
             run = runs[""]
             self.client.update_run(run.id, status="RUNNING")
             self.log(run, tags={"sweep.status": "running"})
             if not self.client.list_artifacts(run.id):
-                self.client.log_text(run.id, format_yaml(folder.state().space), "space.yaml")
+                self.client.log_text(
+                    run.id, format_yaml(folder.state().space), "space.yaml"
+                )
             self._runs, self._sweep = runs, about["id"]
         records = [
             folder.record(trial, running=running)
@@ -176,11 +199,17 @@ class Tracker:
                 "mlflow.note.content": READING,
                 CURATOR: f"best_{MIA_AUC}" if f"best_{MIA_AUC}" in found else "",
             }
-            when = max((r.ended_at or 0.0 for r in finished), default=float(about["created"]))
+            when = max(
+                (r.ended_at or 0.0 for r in finished), default=float(about["created"])
+            )
             run = self._runs[""]
-            self.log(run, metrics=_metrics(found, step=len(finished), when=when), tags=tags)
+            self.log(
+                run, metrics=_metrics(found, step=len(finished), when=when), tags=tags
+            )
             self.client.set_terminated(run.id, status=status, end_time=int(1000 * when))
-            for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
+            for place, corpus in enumerate(
+                select.by_corpus(finished) if is_over else (), start=1
+            ):
                 page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
                 name = "report.html" if place == 1 else f"report-{place}.html"
                 self.client.log_text(run.id, report.html(page), name)
@@ -193,12 +222,19 @@ class Tracker:
             self.client.delete_run(run.id)
 
     def runs_of(self, sweep_id: str) -> dict[str, _Known]:
-        """The runs of a sweep as MLflow has them, by the trial's id; that of the sweep is ""."""
+        """The runs of a sweep as MLflow has them, by the trial's id; that of the sweep
+        is "".
+        """
         mine = f"tags.`sweep.id` = '{sweep_id}'"
-        found = self.client.search_runs([self.experiment_id], mine, max_results=_MOST_RUNS)
+        found = self.client.search_runs(
+            [self.experiment_id], mine, max_results=_MOST_RUNS
+        )
         return {
             run.data.tags.get("sweep.trial", ""): _Known(
-                run.info.run_id, run.info.start_time, dict(run.data.tags), dict(run.data.metrics)
+                run.info.run_id,
+                run.info.start_time,
+                dict(run.data.tags),
+                dict(run.data.metrics),
             )
             for run in found
         }
@@ -206,7 +242,9 @@ class Tracker:
     def create(self, name: str, *, started: float, tags: Fields) -> _Known:
         """Create a run, whose `tags` never change."""
         when, known = int(1000 * started), _tags(tags, {})
-        run = self.client.create_run(self.experiment_id, when, known, name[:_LONGEST_NAME])
+        run = self.client.create_run(
+            self.experiment_id, when, known, name[:_LONGEST_NAME]
+        )
         return _Known(run.info.run_id, when, {}, {})
 
     def log(
@@ -217,8 +255,8 @@ class Tracker:
         metrics: Sequence[Any] = (),
         tags: Fields,
     ) -> None:
-        """Log parameters, metrics and tags, each cut to MLflow's limits. The tags come last,
-        because they mark the rest as complete.
+        """Log parameters, metrics and tags, each cut to MLflow's limits. The tags come
+        last, because they mark the rest as complete.
         """
         from mlflow.entities import Param, RunTag
 
@@ -228,7 +266,9 @@ class Tracker:
         ]
         kept = _tags(tags, run.tags)
         last = [RunTag(*tag) for tag in kept.items()]
-        is_one = len(given) + len(metrics) <= _BATCH  # which MLflow writes in this order
+        is_one = (
+            len(given) + len(metrics) <= _BATCH
+        )  # which MLflow writes in this order
         self.client.log_batch(run.id, metrics, given, last if is_one else [])
         if not is_one:
             self.client.log_batch(run.id, tags=last)
@@ -238,7 +278,9 @@ class Tracker:
     # ---- the store
 
     def _open(self) -> Any:
-        """The client. A database is asked once before, because MLflow asks for 100 seconds."""
+        """The client. A database is asked once before, because MLflow asks for 100
+        seconds.
+        """
         from mlflow import MlflowClient
         from sqlalchemy import NullPool, create_engine
 
@@ -251,15 +293,16 @@ class Tracker:
     def _experiment(self) -> str:
         """The id of the experiment of sweeps, which is made where it is missing.
 
-        Raises: InvalidInput for a deleted one, or one whose artifacts, those for the curator among
-        them, would be written into another folder than the home's.
+        Raises: InvalidInput for a deleted one, or one whose artifacts, those for the
+        curator among them, would be written into another folder than the home's.
         """
         here = self._settings.artifacts_dir
         found = self.client.get_experiment_by_name(EXPERIMENT)
         if found is None:
             tags = {
                 "mlflow.note.content": ABOUT_EXPERIMENT,
-                "mlflow.experimentKind": "custom_model_development",  # pages show training
+                # pages show training
+                "mlflow.experimentKind": "custom_model_development",
             }
             new = None if self._is_remote else here.as_uri()
             return str(self.client.create_experiment(EXPERIMENT, new, tags))
@@ -268,14 +311,21 @@ class Tracker:
         command = f"MLFLOW_TRACKING_URI='{uri}' mlflow experiments"
         if found.lifecycle_stage != "active":
             raise InvalidInput(
-                f"{named} is deleted: `{command} restore --experiment-id {number}` restores it"
+                f"{named} is deleted: `{command} restore --experiment-id {number}`"
+                f" restores it"
             )
         place = urlsplit(str(found.artifact_location))
-        is_local = not self._is_remote and place.scheme in ("", "file", "mlflow-artifacts")
+        is_local = not self._is_remote and place.scheme in (
+            "",
+            "file",
+            "mlflow-artifacts",
+        )
         if is_local and Path(unquote(place.path)).resolve() != here.resolve():
             raise InvalidInput(
-                f"{named} keeps its artifacts in {found.artifact_location}, expected {here}:"
-                f" `{command} rename --experiment-id {number} --new-name {EXPERIMENT}-before` makes"
+                f"{named} keeps its artifacts in {found.artifact_location}, expected"
+                f" {here}:"
+                f" `{command} rename --experiment-id {number} --new-name"
+                f" {EXPERIMENT}-before` makes"
                 " room for a new one, to which `sweep resume` delivers its sweep again"
             )
         return str(number)
@@ -283,14 +333,20 @@ class Tracker:
     # ---- a sweep
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
-        """Update a trial's run; an ended one gets its config and any card and figures."""
+        """Update a trial's run; an ended one gets its config and any card and
+        figures.
+        """
         plan, rows, status = record.plan, folder.epochs(record.plan.id), record.status
         panel = folder.state().trial(plan.id).panel
         compared = panel and panel["time"]
         state = f"{status}, compared at {compared}" if compared else status.value
         run = self._runs.get(plan.id)
         if run is None:
-            begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
+            begun = (
+                rows[0]["time"] - rows[0]["seconds"]
+                if rows
+                else time.time() - record.seconds
+            )
             own = {
                 "mlflow.parentRunId": self._runs[""].id,
                 "engine": plan.engine,
@@ -315,14 +371,21 @@ class Tracker:
         tags = {"sweep.status": status.value, "sweep.reason": ""}
         if status.is_over:
             source = folder.trial_folder(plan.id)
-            files = {_TABLE: json.dumps(figure_table(record))} if status.is_finished else {}
+            files = (
+                {_TABLE: json.dumps(figure_table(record))} if status.is_finished else {}
+            )
             # Of one that was only compared since, the rest is there.
             if not (compared and known.get(_STATE, "").startswith(status)):
-                files["config.yaml"] = (source / "config.yaml").read_text(encoding="utf-8")
+                files["config.yaml"] = (source / "config.yaml").read_text(
+                    encoding="utf-8"
+                )
                 if (card := record.privacy) is not None:  # its fields, not the file
-                    files |= {JSON: indented_json(card.to_dict()), MARKDOWN: to_markdown(card)}
-                # MLflow's duration is that of the work: a paused trial has not worked while it
-                # waited.
+                    files |= {
+                        JSON: indented_json(card.to_dict()),
+                        MARKDOWN: to_markdown(card),
+                    }
+                # MLflow's duration is that of the work: a paused trial has not worked
+                # while it waited.
                 self.client.set_terminated(
                     run_id,
                     status="FAILED" if status is TrialStatus.FAILED else "FINISHED",
@@ -333,7 +396,9 @@ class Tracker:
                     Path(place, name).write_text(content, encoding="utf-8")
                 self.client.log_artifacts(run_id, place)
             shown = headline(record) if status.is_finished else {}
-            final = {key: v for key, (_, v) in shown.items() if v != run.metrics.get(key)}
+            final = {
+                key: v for key, (_, v) in shown.items() if v != run.metrics.get(key)
+            }
             when = compared or record.ended_at or time.time()
             # First, because MLflow shows figures in the order in which they came.
             metrics = [*_metrics(final, step=record.epochs_done, when=when), *metrics]
@@ -387,14 +452,19 @@ def metric_name(figure: str) -> str:
 
 
 def learning_curves(task: str) -> list[str]:
-    """The public figures that are known after each epoch and that a search may optimise."""
+    """The public figures that are known after each epoch and that a search may
+    optimise.
+    """
     known = figures.registry()
-    return [n for n in figures.objectives(task) if known[n].per_epoch and known[n].is_public]
+    return [
+        n for n in figures.objectives(task) if known[n].per_epoch and known[n].is_public
+    ]
 
 
 def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
-    """The headline figures of a trial by their names in MLflow, as (registered name, value). A
-    noise multiplier or a delta that the config states is a parameter and no result.
+    """The headline figures of a trial by their names in MLflow, as (registered name,
+    value). A noise multiplier or a delta that the config states is a parameter and no
+    result.
     """
     plan = record.plan
     stated = {path.rpartition(".")[2] for path in params_of(plan)}
@@ -412,19 +482,29 @@ def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
             from trainables.attacks import strongest  # SciPy, only where attacks ran
 
             best = strongest(record.metrics)
-            rate = f"mia_{best.attack}_tpr_1pct" if best is not None and not best.inverted else ""
+            rate = (
+                f"mia_{best.attack}_tpr_1pct"
+                if best is not None and not best.inverted
+                else ""
+            )
             if (share := record.metrics.get(rate)) is not None:
                 found[_TPR] = rate, share
     return found
 
 
 def figure_table(record: TrialRecord) -> dict[str, list[Any]]:
-    """The figures that may be published, as MLflow's tables are: `columns`, and rows of `data`."""
+    """The figures that may be published, as MLflow's tables are: `columns`, and rows of
+    `data`.
+    """
     return {
         "columns": ["figure", "label", "value"],
         "data": [
             # JSON has no infinity.
-            [name, figures.label(name), v if v is not None and math.isfinite(v) else None]
+            [
+                name,
+                figures.label(name),
+                v if v is not None and math.isfinite(v) else None,
+            ]
             for name, v in sorted(record.metrics.items())
             if record.plan.may_publish(name)
         ],
@@ -438,21 +518,30 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
     with suppress(InvalidInput):  # no figure that all have, or no trial
         # As everywhere: by what was found on validation records, where that is known.
         best, *others = select.best_of_each(select.finished(finished) or finished)
-        for name in (select.headline(records), LEAKAGE, EPSILON, EPSILON_PAPER, "seconds"):
+        for name in (
+            select.headline(records),
+            LEAKAGE,
+            EPSILON,
+            EPSILON_PAPER,
+            "seconds",
+        ):
             value = select.value(best, name)
             # The best of one corpus alone.
             if value is not None and not others and not best.plan.reveals_count(name):
                 found[f"best_{metric_name(name)}"] = value
     found |= {"trials": len(records), "trials_done": len(finished)}
     return found | {
-        f"trials_{w}": sum(r.status == w for r in records) for w in ("failed", "refused")
+        f"trials_{w}": sum(r.status == w for r in records)
+        for w in ("failed", "refused")
     }
 
 
 def params_of(plan: PlannedTrial) -> dict[str, object]:
     """A trial's config by dotted paths, without missing values."""
     fields = dict(plan.fields)
-    if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
+    if not claims_privacy(
+        plan.engine
+    ):  # it has no mechanism; its defaults would only mislead
         fields.pop("privacy", None)
     return {
         path: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
@@ -461,9 +550,13 @@ def params_of(plan: PlannedTrial) -> dict[str, object]:
     }
 
 
-def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> dict[str, str]:
+def result_tags(
+    record: TrialRecord, shown: Mapping[str, tuple[str, float]]
+) -> dict[str, str]:
     """What an ended trial's run says beside the figures `shown`."""
-    hidden = [key for key, (name, _) in shown.items() if not record.plan.may_publish(name)]
+    hidden = [
+        key for key, (name, _) in shown.items() if not record.plan.may_publish(name)
+    ]
     reason = public_reason(record)
     return {
         "sweep.reason": reason,
@@ -477,9 +570,10 @@ def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> 
 
 
 def public_reason(record: TrialRecord) -> str:
-    """Why a trial ended as it did, as far as that may be public: the kind of an error, whose words
-    may quote what no epsilon covers, such as a norm of gradients; the words of a budget unless
-    their figures follow from a number of records that is not declared.
+    """Why a trial ended as it did, as far as that may be public: the kind of an error,
+    whose words may quote what no epsilon covers, such as a norm of gradients; the words
+    of a budget unless their figures follow from a number of records that is not
+    declared.
     """
     if record.reason and record.status is TrialStatus.FAILED:
         kind = re.match(r"[A-Z]\w+(?=: | at )", record.reason)
@@ -488,7 +582,8 @@ def public_reason(record: TrialRecord) -> str:
 
 
 def accepted(name: str) -> str:
-    """The path of a field, which may end with a user's own words, as every MLflow accepts it.
+    """The path of a field, which may end with a user's own words, as every MLflow
+    accepts it.
 
     >>> accepted("privacy.delta"), accepted("model.options.a@b#c")
     ('privacy.delta', 'model.options.a-40-b-23-c')

@@ -1,8 +1,10 @@
-"""MLflow's server for whoever has its token. `sweep.serve` runs this module as a program, with the
-number of a listening socket as its argument and the rest in the environment.
+"""MLflow's server for whoever has its token. `sweep.serve` runs this module as a
+program, with the number of a listening socket as its argument and the rest in the
+environment.
 
-MLflow's own basic authentication needs further packages, a database of users, and a password that
-the browser keeps; its plugins must be installed. So its application is wrapped here.
+MLflow's own basic authentication needs further packages, a database of users, and a
+password that the browser keeps; its plugins must be installed. So its application is
+wrapped here.
 """
 
 import os
@@ -17,7 +19,8 @@ from sweep.tracking import tables
 
 def main() -> None:
     """Serve until SIGTERM."""
-    import uvicorn  # before MLflow, which checks hosts and origins where it finds a server
+    # before MLflow, which checks hosts and origins where it finds a server
+    import uvicorn
 
     settings = from_environment()
     with tables.alone_with(settings):

@@ -9,8 +9,8 @@ from trainables.system.locks import alone
 
 
 def alone_with(settings: Settings) -> AbstractContextManager[None]:
-    """Hold the lock of a database, which all have who use its file: MLflow fails where two
-    processes make its tables or its first experiment.
+    """Hold the lock of a database, which all have who use its file: MLflow fails where
+    two processes make its tables or its first experiment.
     """
     file = sqlite_file(settings.tracking_uri)
     folder = settings.home if file is None else file.parent
@@ -19,9 +19,9 @@ def alone_with(settings: Settings) -> AbstractContextManager[None]:
 
 
 def make(settings: Settings) -> None:
-    """Make the file of a SQLite store with its tables where it is missing, whole or not at all, and
-    the folder of artifacts. MLflow itself would let everyone read them where the umask does. For
-    the holder of the lock.
+    """Make the file of a SQLite store with its tables where it is missing, whole or not
+    at all, and the folder of artifacts. MLflow itself would let everyone read them
+    where the umask does. For the holder of the lock.
     """
     from mlflow import MlflowClient
 

@@ -27,7 +27,9 @@ def mechanism(
     return build_from(
         engine,
         {"delta": delta, **privacy},
-        training=TrainingConfig(expected_batch_size=batch, num_workers=workers, epochs=epochs),
+        training=TrainingConfig(
+            expected_batch_size=batch, num_workers=workers, epochs=epochs
+        ),
         num_records=num_records,
         undeclared=undeclared,
     )
@@ -48,7 +50,9 @@ def poisson(sigma=1.0, *, steps=1_200, rate=64 / 2_600, **other):
 
 
 def shuffled(sigma=1.0, *, epochs=30, **other):
-    return training(Gaussian(sigma=sigma, count=epochs), relation="replace_one", **other)
+    return training(
+        Gaussian(sigma=sigma, count=epochs), relation="replace_one", **other
+    )
 
 
 def allocated(steps):

@@ -35,7 +35,9 @@ def test_what_is_not_accounted_for_is_infinite_with_its_reason(built, reason, ex
     assert math.isinf(summary.epsilon)
     assert math.isinf(summary.epsilon_rdp)
     assert any(reason in given for given in summary.unaccounted)
-    assert json.loads(json.dumps(summary.to_dict(), allow_nan=False))["epsilon"] == "inf"
+    assert (
+        json.loads(json.dumps(summary.to_dict(), allow_nan=False))["epsilon"] == "inf"
+    )
 
 
 def test_the_paper_has_a_figure_for_its_own_algorithm_only():
@@ -44,7 +46,9 @@ def test_the_paper_has_a_figure_for_its_own_algorithm_only():
     assert account(mechanism()).epsilon_paper is not None
     sampled = mechanism(sampling="poisson", noise_calibration="central")
     assert paper_zcdp.applies(sampled)
-    assert not paper_zcdp.applies(replace(sampled, num_steps=5)), "its epochs are no passes"
+    assert not paper_zcdp.applies(replace(sampled, num_steps=5)), (
+        "its epochs are no passes"
+    )
     assert account(mechanism(noise_multiplier=0.0)).epsilon_paper == math.inf
 
 
@@ -56,12 +60,16 @@ def test_a_large_delta_gives_a_warning():
         mechanism("sgd", delta=5e-4),
         mechanism(undeclared=("n was counted",), delta=5e-4),
     ):
-        assert account(other).warnings == (), "nothing is claimed, or nothing holds at any delta"
+        assert account(other).warnings == (), (
+            "nothing is claimed, or nothing holds at any delta"
+        )
     assert account(mechanism(delta=None)).warnings == ()
 
 
 def test_no_amplification_is_claimed_for_shuffled_data():
-    """A figure with amplification would depend on the batch size, which differs here."""
+    """A figure with amplification would depend on the batch size, which differs
+    here.
+    """
     small = account(mechanism(noise_calibration="central", num_records=2_560))
     large = account(mechanism(noise_calibration="central", num_records=256_000))
     assert small.epsilon == large.epsilon
@@ -75,7 +83,10 @@ def test_a_named_accountant_is_used_or_refused():
     assert summary.epsilon == pytest.approx(4.691, abs=1e-3)
     full = account(mechanism("dp_sgd", sampling="full"), accountant="pld")
     assert (full.accountant, full.tight) == ("pld", True)
-    for name, why in (("paper_zcdp", "no guarantee"), ("selection", "choice among trials")):
+    for name, why in (
+        ("paper_zcdp", "no guarantee"),
+        ("selection", "choice among trials"),
+    ):
         with refused(why, CannotAnalyze):
             account(mechanism(), accountant=name)
     with refused("expected accountants to be one of"):
@@ -85,16 +96,24 @@ def test_a_named_accountant_is_used_or_refused():
 @pytest.mark.parametrize(
     ("sigma", "steps", "rate", "delta"),
     [
-        (0.741473, 88, 0.0137269, 1.129e-12),  # sums of a fine grid round up more than a coarse one
+        (
+            0.741473,
+            88,
+            0.0137269,
+            1.129e-12,
+        ),  # sums of a fine grid round up more than a coarse one
         (0.79391, 2_453, 0.00031416, 3.825e-11),
         (2.77, 238, 0.00104, 1e-14),  # the best order is one of the few
     ],
 )
 def test_more_effort_costs_no_more_where_delta_is_tiny(sigma, steps, rate, delta):
-    """A noise multiplier found for a target by the running figure must meet it exactly."""
+    """A noise multiplier found for a target by the running figure must meet it
+    exactly.
+    """
     what = poisson(sigma, steps=steps, rate=rate)
     plan, running, exact = (
-        certify(what, delta=delta, effort=effort).epsilon for effort in ("plan", "running", "exact")
+        certify(what, delta=delta, effort=effort).epsilon
+        for effort in ("plan", "running", "exact")
     )
     assert 0 < exact <= running <= plan
 
@@ -109,7 +128,9 @@ def test_more_effort_costs_no_more_where_delta_is_tiny(sigma, steps, rate, delta
     ],
 )
 def test_the_running_total_holds_a_budget(built):
-    """It rises with every epoch and is never below the exact figure of a trial stopped there."""
+    """It rises with every epoch and is never below the exact figure of a trial stopped
+    there.
+    """
     assert epsilon_after(built, 0) == 0.0  # parametrised as object
     curve = [epsilon_after(built, epochs) for epochs in range(1, built.epochs + 1)]
     assert curve == sorted(set(curve))
@@ -120,8 +141,9 @@ def test_the_running_total_holds_a_budget(built):
 
 
 def test_a_part_of_an_epoch_is_charged_whole():
-    """100 records in batches of 64 are two steps, but one shuffled release; under Poisson the
-    steps of all epochs together are rounded up, once."""
+    """100 records in batches of 64 are two steps, but one shuffled release; under
+    Poisson the steps of all epochs together are rounded up, once.
+    """
     shuffle = release(mechanism(num_records=100, epochs=3))
     (epochs,) = shuffle.steps
     assert (epochs.sigma, epochs.count) == (pytest.approx(1 / (2 * math.sqrt(8))), 3)
@@ -133,7 +155,11 @@ def test_a_part_of_an_epoch_is_charged_whole():
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd", "sgd"])
 def test_a_trial_that_never_trained_has_spent_nothing(engine):
     summary = account(mechanism(engine).first(0))
-    assert (summary.epsilon, summary.epsilon_rdp, summary.epsilon_replace_one) == (0.0, 0.0, 0.0)
+    assert (summary.epsilon, summary.epsilon_rdp, summary.epsilon_replace_one) == (
+        0.0,
+        0.0,
+        0.0,
+    )
     assert summary.effective_noise_multiplier == ()
 
 
@@ -157,7 +183,10 @@ def test_a_release_survives_json():
         assert through_the_ledger(what) == what
         assert from_plain(json.loads(json.dumps(asdict(built)))) == built, "of a card"
     assert what.steps[0].steps == 41
-    written = {**asdict(what), "steps": [{"kind": "sampled", "sigma": 1.0, "rate": 2.0}]}
+    written = {
+        **asdict(what),
+        "steps": [{"kind": "sampled", "sigma": 1.0, "rate": 2.0}],
+    }
     with pytest.raises(ValidationError, match="expected 0 < rate < 1, got 2"):
         TypeAdapter(Release).validate_python(written)
     with pytest.raises(ValidationError, match="neighboring_relation"):
@@ -167,7 +196,9 @@ def test_a_release_survives_json():
 @pytest.mark.parametrize("sampling", ["poisson", "full", "random_allocation"])
 def test_a_thousand_epochs_of_decaying_noise_are_answered_in_seconds(sampling):
     """From above: their noise is rounded down to a hundred sizes."""
-    built = mechanism("dp_sgd", decay="exponential", tau=1e-6, epochs=1_000, sampling=sampling)
+    built = mechanism(
+        "dp_sgd", decay="exponential", tau=1e-6, epochs=1_000, sampling=sampling
+    )
     constant = mechanism("dp_sgd", epochs=1_000, sampling=sampling)
     begun = time.process_time()
     found = account(built)

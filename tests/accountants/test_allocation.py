@@ -1,5 +1,6 @@
-"""Random allocation: its Rényi divergences against closed forms, quadrature and the privacy loss,
-and its cost relative to other samplings."""
+"""Random allocation: its Rényi divergences against closed forms, quadrature and the
+privacy loss, and its cost relative to other samplings.
+"""
 
 import math
 
@@ -28,7 +29,9 @@ def test_one_step_is_the_gaussian_mechanism(sigma):
         allocation.log_inverse(sigma, 1, at_most := np.arange(20.0, 256.0))
         >= (at_most * (at_most + 1) / (2 * sigma**2) - 1e-9)
     ).all(), "what the grid does not hold is taken from above"
-    assert inverse[finite] == pytest.approx((s * (s + 1) / (2 * sigma**2))[finite], abs=1e-12)
+    assert inverse[finite] == pytest.approx(
+        (s * (s + 1) / (2 * sigma**2))[finite], abs=1e-12
+    )
     orders = np.array([1.1, 1.5, 2.0, 3.0, 16.0, 256.0])
     exact = orders * (orders - 1) / (2 * sigma**2)
     moments = allocation.log_moments(sigma, 1, orders)
@@ -59,7 +62,9 @@ def test_two_steps_against_quadrature(sigma):
 @pytest.mark.parametrize("steps", [1_000, 15_625, 10**6, 10**9])
 @pytest.mark.parametrize("sigma", [1.0, 5.0])
 def test_many_steps_by_the_moments_of_their_mean(sigma, steps):
-    """The ratio then is close to 1, and its moments are the first terms of the binomial series."""
+    """The ratio then is close to 1, and its moments are the first terms of the binomial
+    series.
+    """
     first, third, fourth = (math.exp(p * (p - 1) / (2 * sigma**2)) for p in (2, 3, 4))
     second, skew = first - 1, third - 3 * first + 2
     tail = fourth - 4 * third + 6 * first - 3
@@ -69,22 +74,35 @@ def test_many_steps_by_the_moments_of_their_mean(sigma, steps):
         moment = (
             order * (order - 1) / 2 * second / steps
             + order * (order - 1) * (order - 2) / 6 * skew / steps**2
-            + order * (order - 1) * (order - 2) * (order - 3) / 24 * 3 * second**2 / steps**2
+            + order
+            * (order - 1)
+            * (order - 2)
+            * (order - 3)
+            / 24
+            * 3
+            * second**2
+            / steps**2
             + order * (order - 1) * (order - 2) * (order - 3) / 24 * tail / steps**3
         )
         exact = math.log1p(moment) / (order - 1)
-        assert exact * (1 - 1e-6) <= remove <= exact + (2e-8 + 2e-14 * steps) / (order - 1)
+        assert (
+            exact * (1 - 1e-6) <= remove <= exact + (2e-8 + 2e-14 * steps) / (order - 1)
+        )
         assert add > 0
 
 
 @pytest.mark.parametrize(("sigma", "steps"), [(0.5, 7), (1.0, 40), (3.0, 300)])
 def test_never_above_the_published_bounds(sigma, steps):
-    """Feldman & Shenfeld 2025: (alpha + t - 1) / (2 t sigma^2) for a record added; and a step known
-    to the adversary costs alpha / (2 sigma^2). Divergences grow with the order."""
+    """Feldman & Shenfeld 2025: (alpha + t - 1) / (2 t sigma^2) for a record added; and
+    a step known to the adversary costs alpha / (2 sigma^2). Divergences grow with the
+    order.
+    """
     removed, added = allocation.divergences(sigma, num_steps=steps, orders=ORDERS)
     at = np.array(ORDERS)
     small = at <= 11
-    assert (added[small] <= ((at + steps - 1) / (2 * steps * sigma**2))[small] + 1e-9).all()
+    assert (
+        added[small] <= ((at + steps - 1) / (2 * steps * sigma**2))[small] + 1e-9
+    ).all()
     for found in (removed, added):
         assert (found > 0).all()
         assert (found <= at / (2 * sigma**2)).all()
@@ -110,7 +128,9 @@ def delta_by_sampling(release_, epsilon, *, added, seed):
 @pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("phases", [((1.0, 4),), ((0.6, 2),), ((2.0, 3), (1.0, 2))])
 def test_the_figure_covers_the_privacy_loss_itself(phases, added):
-    """False-alarm rate 1e-9 (six standard errors); a claim of 0.6 epsilon is rejected."""
+    """False-alarm rate 1e-9 (six standard errors); a claim of 0.6 epsilon is
+    rejected.
+    """
     what = training(*(Allocated(sigma=s, count=count, steps=20) for s, count in phases))
     delta = 2e-3
     epsilon = rdp.of_release(what, delta=delta)
@@ -124,7 +144,9 @@ def test_the_figure_covers_the_privacy_loss_itself(phases, added):
 def test_one_step_an_epoch_gains_nothing():
     what = allocated(1)
     assert rdp.of_release(what, delta=1e-5) >= gaussian.of_release(what, delta=1e-5)
-    assert gaussian.of_release(what, delta=1e-5) == gaussian_epsilon(math.sqrt(30), 1e-5)
+    assert gaussian.of_release(what, delta=1e-5) == gaussian_epsilon(
+        math.sqrt(30), 1e-5
+    )
 
 
 def test_what_has_no_theorem_is_refused():

@@ -1,4 +1,6 @@
-"""Inner quantities of the accountants against their closed forms, and the ends of their ranges."""
+"""Inner quantities of the accountants against their closed forms, and the ends of their
+ranges.
+"""
 
 import math
 from dataclasses import replace
@@ -11,7 +13,13 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from scipy.stats import norm
 
 from tests.accountants import outside
-from tests.accountants._mechanisms import histogram, mechanism, poisson, sampled, training
+from tests.accountants._mechanisms import (
+    histogram,
+    mechanism,
+    poisson,
+    sampled,
+    training,
+)
 from tests.refusals import refused
 from trainables.dp.accounting import (
     calibration,
@@ -31,14 +39,20 @@ from trainables.errors import CannotAnalyze
 
 @pytest.mark.parametrize("rate", [1.0, 0.5, 1e-4])
 def test_the_largest_loss_of_a_step_is_that_of_the_sampled_gaussian(rate):
-    """log(1 - q + q e^loss), at 10 standard deviations, where the unsampled one has `loss`."""
+    """log(1 - q + q e^loss), at 10 standard deviations, where the unsampled one has
+    `loss`.
+    """
     loss = 0.5 / 20.0**2 + 10 / 20.0
     expected = math.log(1 - rate + rate * math.exp(loss))
-    assert pld._largest_loss(sampled(20.0, rate=rate)) == pytest.approx(expected, rel=1e-9)
+    assert pld._largest_loss(sampled(20.0, rate=rate)) == pytest.approx(
+        expected, rel=1e-9
+    )
     for loss in (499.5, 500.5):  # beyond 500 without the rate
         sigma = 1 / (math.sqrt(100 + 2 * loss) - 10)
         expected = loss + math.log(rate) * (loss < 500)
-        assert pld._largest_loss(sampled(sigma, rate=rate)) == pytest.approx(expected, rel=1e-12)
+        assert pld._largest_loss(sampled(sigma, rate=rate)) == pytest.approx(
+            expected, rel=1e-12
+        )
 
 
 ONE_OF_A_MILLION = sampled(1.7, steps=10**6, rate=1e-4)
@@ -47,15 +61,18 @@ MILLION = training(ONE_OF_A_MILLION)
 
 
 def normal_limit(step, delta):
-    """Epsilon of the Gaussian mechanism that many small losses tend to: mu^2 is the number of
-    steps times q^2 (e^(1 / sigma^2) - 1) (Bu et al. 2020)."""
+    """Epsilon of the Gaussian mechanism that many small losses tend to: mu^2 is the
+    number of steps times q^2 (e^(1 / sigma^2) - 1) (Bu et al. 2020).
+    """
     mu = math.sqrt(step.count * step.rate**2 * math.expm1(1 / step.sigma**2))
     return outside.gaussian_epsilon(1 / mu, delta=delta)
 
 
 @pytest.mark.parametrize("points", [pld.FINE, pld.MEDIUM, pld.QUICK, pld.COARSE])
 def test_a_million_rare_steps_are_not_rounded_up_to_the_grid(points):
-    """A grid that is coarse beside the loss of one step gave 0.44 to 3.5 in place of 0.28."""
+    """A grid that is coarse beside the loss of one step gave 0.44 to 3.5 in place of
+    0.28.
+    """
     limit = normal_limit(ONE_OF_A_MILLION, 1e-7)
     found = pld.epsilon_of(STEPS, delta=1e-7, points=points)
     assert limit <= found <= limit * (1.03 if points >= pld.QUICK else 1.07)
@@ -100,12 +117,16 @@ def test_a_profile_bears_the_rounding_of_the_sums_at_each_epsilon():
 
 
 def delta_at(whole, epsilon):
-    """Delta of a distribution: the mean of 1 - e^(epsilon - loss) over losses above epsilon."""
+    """Delta of a distribution: the mean of 1 - e^(epsilon - loss) over losses above
+    epsilon.
+    """
     found = []
     for each in whole:
         losses = (each.lowest + np.arange(len(each.masses))) * each.grid
         above = losses > epsilon
-        found.append(each.infinite - np.expm1(epsilon - losses[above]) @ each.masses[above])
+        found.append(
+            each.infinite - np.expm1(epsilon - losses[above]) @ each.masses[above]
+        )
     return max(found)
 
 
@@ -124,9 +145,14 @@ def test_a_step_is_that_of_the_library(sigma, rate, relation):
         assert delta_at(found, epsilon) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("sigma", "rate", "count"), [(1.7, 1e-4, 6_400), (0.8, 0.5, 9)])
+@pytest.mark.parametrize(
+    ("sigma", "rate", "count"), [(1.7, 1e-4, 6_400), (0.8, 0.5, 9)]
+)
 def test_a_composition_is_that_of_the_library(sigma, rate, count, monkeypatch):
-    for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE):
+    for relation in (
+        NeighboringRelation.ADD_OR_REMOVE_ONE,
+        NeighboringRelation.REPLACE_ONE,
+    ):
         known = from_gaussian_mechanism(
             sigma,
             value_discretization_interval=1e-4,
@@ -134,10 +160,14 @@ def test_a_composition_is_that_of_the_library(sigma, rate, count, monkeypatch):
             neighboring_relation=relation,
         ).self_compose(count)
         steps = (sampled(sigma, steps=count, rate=rate),)
-        found = pld.distribution(steps, 1e-4, relation is NeighboringRelation.REPLACE_ONE)
+        found = pld.distribution(
+            steps, 1e-4, relation is NeighboringRelation.REPLACE_ONE
+        )
         for delta in (1e-9, 1e-3):
             expected = known.get_epsilon_for_delta(delta)
-            assert pld.epsilon_at(found, delta=delta) == pytest.approx(expected, rel=1e-6)
+            assert pld.epsilon_at(found, delta=delta) == pytest.approx(
+                expected, rel=1e-6
+            )
     pld.distribution.cache_clear()
     monkeypatch.setattr(pld, "_self_composed", None)  # one step is no composition
     assert pld.distribution((sampled(3.1, steps=1, rate=0.5),), 1e-2, False)
@@ -151,7 +181,9 @@ def test_a_composition_is_that_of_the_library(sigma, rate, count, monkeypatch):
         poisson(1.0, steps=100),
         poisson(8.0, steps=1, rate=1e-3),  # and of these at orders of hundreds
         replace(
-            training(*(sampled(s, steps=n) for s, n in ((2.0, 300), (1.5, 200), (0.9, 10)))),
+            training(
+                *(sampled(s, steps=n) for s, n in ((2.0, 300), (1.5, 200), (0.9, 10)))
+            ),
             beside=histogram(3.0),
         ),
     ],
@@ -165,7 +197,10 @@ def test_one_record_replaced_is_one_less_and_one_more():
     """Mironov 2017, Proposition 11 with p = q = 2, of the Gaussian mechanism."""
     orders = tuple(range(2, 65))
     found = renyi.replace_one_divergences(np.array(orders) / 2, orders)
-    expected = [(a - 0.5) / (a - 1) * a + (2 * a - 1) / 2 if a <= 32 else math.inf for a in orders]
+    expected = [
+        (a - 0.5) / (a - 1) * a + (2 * a - 1) / 2 if a <= 32 else math.inf
+        for a in orders
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -190,7 +225,9 @@ def test_few_orders_are_computed_for_decaying_noise(monkeypatch):
     assert len(computed) < len(renyi.ORDERS) / 3
 
 
-@pytest.mark.parametrize(("mu", "delta"), [(2e-7, 1e-12), (1e-9, 1e-12), (1e-12, 1e-30)])
+@pytest.mark.parametrize(
+    ("mu", "delta"), [(2e-7, 1e-12), (1e-9, 1e-12), (1e-12, 1e-30)]
+)
 def test_a_tiny_mu_costs_little_and_gives_no_warning(mu, delta):
     """delta(epsilon) <= Phi(mu / 2 - epsilon / mu), so this many mu suffice."""
     gaussian_epsilon.cache_clear()
@@ -209,14 +246,18 @@ def test_a_target_that_the_histogram_alone_costs_is_refused():
     """To the last digit: nothing is left for the steps."""
     built = replace(mechanism(epochs=3, delta=1e-5), histogram_noise_multiplier=2.0)
     alone = certify(replace(release(built), steps=()), delta=1e-5).epsilon
-    expected = outside.gaussian_epsilon(2.0 / math.sqrt(2), delta=1e-5)  # two counts change
+    expected = outside.gaussian_epsilon(
+        2.0 / math.sqrt(2), delta=1e-5
+    )  # two counts change
     assert alone == pytest.approx(expected, rel=1e-9)
     with refused("the noised histogram alone costs"):
         noise_for(built, target_epsilon=alone)
 
 
 def test_a_target_outside_of_an_accountants_theorem_is_refused(monkeypatch):
-    """The theorem needs a noise of 2: what costs half of the target is not the smallest noise."""
+    """The theorem needs a noise of 2: what costs half of the target is not the smallest
+    noise.
+    """
 
     def figure(what, *, delta, accountant):
         if what.steps[0].sigma < 2:

@@ -1,5 +1,6 @@
-"""The library has the last word: exact figures are those that `dp_accounting` gives when it is
-called directly, and the fast forms that plan and search stay at or above them.
+"""The library has the last word: exact figures are those that `dp_accounting` gives
+when it is called directly, and the fast forms that plan and search stay at or above
+them.
 """
 
 import ast
@@ -15,7 +16,15 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from tests.structure import ROOT
 from trainables.cards.card import make
 from trainables.cards.page import to_markdown
-from trainables.dp.accounting import account, calibration, certify, library, noise_for, pld, release
+from trainables.dp.accounting import (
+    account,
+    calibration,
+    certify,
+    library,
+    noise_for,
+    pld,
+    release,
+)
 from trainables.dp.accounting.certification import points_for, profile
 from trainables.dp.accounting.gaussian import gaussian_epsilon, without_amplification
 from trainables.dp.accounting.releases import Allocated, BestOf, Gaussian, Number
@@ -48,7 +57,9 @@ def composed(*parts):
 
 ONE_KIND = [
     composed(each)
-    for each in itertools.product((0.25, 0.5, 0.8, 1, 2, 8), (1e-4, 0.01, 0.25, 0.9), (1, 30, 3000))
+    for each in itertools.product(
+        (0.25, 0.5, 0.8, 1, 2, 8), (1e-4, 0.01, 0.25, 0.9), (1, 30, 3000)
+    )
 ]
 SEVERAL = [
     composed((1.0, 0.02, 300), (1.5, 0.02, 300), (0.7, 0.02, 10)),
@@ -71,13 +82,20 @@ def test_the_fast_forms_are_at_or_above_the_library(steps):
         for replace_one in (False, True):
             if pld.unsupported_reason(steps, delta=delta, replace_one=replace_one):
                 continue
-            own = pld.epsilon_of(steps, delta=delta, points=points, replace_one=replace_one)
+            own = pld.epsilon_of(
+                steps, delta=delta, points=points, replace_one=replace_one
+            )
             distribution = theirs(steps, grid, replace_one=replace_one)
             if own > 600:  # near the end of its range its answer is coarser
                 assert distribution.get_delta_for_epsilon(own) <= delta
             else:
-                assert own >= distribution.get_epsilon_for_delta(delta) * (1 - _NOISE) - _NOISE
-                assert own == pytest.approx(distribution.get_epsilon_for_delta(delta), rel=1e-3)
+                assert (
+                    own
+                    >= distribution.get_epsilon_for_delta(delta) * (1 - _NOISE) - _NOISE
+                )
+                assert own == pytest.approx(
+                    distribution.get_epsilon_for_delta(delta), rel=1e-3
+                )
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-7, 1e-5, 5e-4, 0.3])
@@ -86,12 +104,18 @@ def test_one_gaussian_is_at_or_above_the_library(delta):
     for mu in (1e-3, 0.01, 0.1, 0.5, 1, 2, 5, 20, 100, 1e3, 9.9e3):
         known = get_epsilon_gaussian(1 / mu, delta)
         assert known <= gaussian_epsilon(mu, delta) <= known * (1 + _NOISE) + 1e-11
-    steps = tuple(Gaussian(sigma=sigma, count=count) for sigma, count in ((1, 3), (2, 8), (9, 99)))
+    steps = tuple(
+        Gaussian(sigma=sigma, count=count) for sigma, count in ((1, 3), (2, 8), (9, 99))
+    )
     mu = math.sqrt(3 + 8 / 4 + 99 / 81)
-    assert without_amplification(steps, delta=delta) >= get_epsilon_gaussian(1 / mu, delta)
+    assert without_amplification(steps, delta=delta) >= get_epsilon_gaussian(
+        1 / mu, delta
+    )
 
 
-@pytest.mark.parametrize(("mu", "delta"), [(1, 0.3), (3e-3, 1e-3), (2e-5, 1e-5), (0.7, 0.27)])
+@pytest.mark.parametrize(
+    ("mu", "delta"), [(1, 0.3), (3e-3, 1e-3), (2e-5, 1e-5), (0.7, 0.27)]
+)
 def test_next_to_delta_of_0_epsilon_is_0(mu, delta):
     """It was a ValueError of a search without a change of sign."""
     at_zero = math.erf(mu / math.sqrt(8))
@@ -115,7 +139,9 @@ def test_a_certified_figure_is_the_librarys(name, replace_one):
     what, delta = WHATS[name], 1e-5
     found = certify(what, delta=delta, replace_one=replace_one)
     steps = what.steps if not what.beside else (Gaussian(sigma=4.0), *what.steps)
-    if replace_one and what.beside:  # two of its counts change: what is on all records moves twice
+    if (
+        replace_one and what.beside
+    ):  # two of its counts change: what is on all records moves twice
         steps = (Gaussian(sigma=2.0), *what.steps)
     grid = pld.interval(steps, delta=delta, points=points_for(steps))
     left = delta - 1e-15 * sum(step.count for step in steps)
@@ -141,7 +167,9 @@ def test_a_certified_gaussian_is_the_librarys():
     assert found.epsilon == get_epsilon_gaussian(1 / math.sqrt(30), 5e-4)
     assert not certify(what, delta=5e-4, effort="plan").by_library
     [(epsilon, _)] = profile(what, "gaussian", delta=5e-4, epsilons=(), deltas=(1e-3,))
-    assert epsilon == pytest.approx(get_epsilon_gaussian(1 / math.sqrt(30), 1e-3), rel=1e-14)
+    assert epsilon == pytest.approx(
+        get_epsilon_gaussian(1 / math.sqrt(30), 1e-3), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("effort", ["plan", "running"])
@@ -159,7 +187,10 @@ def test_without_the_effort_the_library_is_not_asked(effort, monkeypatch):
         (poisson(0.1), "pld"),  # epsilon 2,554, beyond the range of the library
         (poisson(0.02), "gaussian"),  # no distribution: the adversary knows the coins
         (training(Allocated(sigma=1.0, count=3, steps=40)), "rdp"),
-        (BestOf(number=Number(law="geometric", mean=5), configurations=(poisson(),)), "rdp"),
+        (
+            BestOf(number=Number(law="geometric", mean=5), configurations=(poisson(),)),
+            "rdp",
+        ),
         (shuffled(1e-4), "gaussian"),  # mu above 10^4
     ],
 )
@@ -229,6 +260,6 @@ def test_no_private_field_of_a_library_is_read():
         and not node.attr.startswith("__")
         and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
     }
-    # torch's common bases of its batch and instance norms, to refuse all of them; they have no
-    # public name, and without them `clipping.py` could not be imported.
+    # torch's common bases of its batch and instance norms, to refuse all of them; they
+    # have no public name, and without them `clipping.py` could not be imported.
     assert found == {"clipping.py: _BatchNorm", "clipping.py: _InstanceNorm"}

@@ -28,8 +28,9 @@ def test_shuffled_epochs_are_one_gaussian_mechanism():
 
 @pytest.mark.parametrize("sampling", ["poisson", "full"])
 def test_a_histogram_beside_the_steps_is_a_part_of_the_meaning(sampling):
-    """The library's pairs of both together allow it: the least of delta + e^epsilon a and
-    1 - e^-epsilon (1 - delta - a) (Kairouz, Oh & Viswanath 2015)."""
+    """The library's pairs of both together allow it: the least of delta + e^epsilon a
+    and 1 - e^-epsilon (1 - delta - a) (Kairouz, Oh & Viswanath 2015).
+    """
     steps = mechanism("dp_sgd", sampling=sampling, epochs=3, noise_multiplier=4.0)
     built = replace(steps, histogram_noise_multiplier=2.0)
     both = PLDAccountant(value_discretization_interval=1e-3)
@@ -38,13 +39,16 @@ def test_a_histogram_beside_the_steps_is_a_part_of_the_meaning(sampling):
     found = account(built)
     for allowed, fpr in ((found.max_tpr_1pct, 0.01), (found.max_tpr_01pct, 0.001)):
         bounds = [delta + fpr * math.exp(epsilon) for epsilon, delta in pairs]
-        bounds += [1 - math.exp(-epsilon) * (1 - delta - fpr) for epsilon, delta in pairs]
+        bounds += [
+            1 - math.exp(-epsilon) * (1 - delta - fpr) for epsilon, delta in pairs
+        ]
         assert allowed == pytest.approx(min(bounds), rel=1e-2)
 
 
 def test_a_poisson_claim_allows_more_than_any_test_gains():
-    """Against the best test of two steps, drawn 2 million times. The room is six standard errors of
-    the threshold's false-positive rate: false alarm below 10^-8."""
+    """Against the best test of two steps, drawn 2 million times. The room is six
+    standard errors of the threshold's false-positive rate: false alarm below 10^-8.
+    """
     built = mechanism("dp_sgd", num_records=128, epochs=1, batch=64, delta=1e-5)
     assert built.steps == 2
     one = account(built.first(1))
@@ -52,7 +56,9 @@ def test_a_poisson_claim_allows_more_than_any_test_gains():
     draws, q = 2_000_000, 0.5
 
     def log_ratio(x):
-        """Of two steps, for a record that moves the sum by C with probability q; sigma is 1."""
+        """Of two steps, for a record that moves the sum by C with probability q; sigma
+        is 1.
+        """
         return np.log(1 - q + q * np.exp(x - 0.5)).sum(axis=1)
 
     out = log_ratio(rng.normal(size=(draws, 2)))

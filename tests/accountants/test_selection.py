@@ -17,7 +17,12 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 from scipy.optimize import brentq
 
-from tests.accountants._mechanisms import histogram, poisson, shuffled, through_the_ledger
+from tests.accountants._mechanisms import (
+    histogram,
+    poisson,
+    shuffled,
+    through_the_ledger,
+)
 from tests.refusals import refused
 from trainables.dp.accounting import certify, renyi
 from trainables.dp.accounting.accountants import pld, selection
@@ -25,13 +30,17 @@ from trainables.dp.accounting.releases import Number, Unaccounted
 from trainables.errors import CannotAnalyze
 
 _DELTA = 1e-5
-_ATIS = poisson(2.0, steps=2_100, rate=64 / 4_478)  # 30 epochs of 4,478 records, batches of 64
+_ATIS = poisson(
+    2.0, steps=2_100, rate=64 / 4_478
+)  # 30 epochs of 4,478 records, batches of 64
 _TWENTY = Number(law="geometric", mean=20)
 _CHOSEN = selection.release_of([_ATIS], number=_TWENTY)
 
 
 def test_a_selection_composes_with_trials_as_the_library_composes_the_events():
-    trial = SelfComposedDpEvent(PoissonSampledDpEvent(64 / 4_478, GaussianDpEvent(2.0)), 2_100)
+    trial = SelfComposedDpEvent(
+        PoissonSampledDpEvent(64 / 4_478, GaussianDpEvent(2.0)), 2_100
+    )
     accountant = RdpAccountant(renyi.ORDERS)
     accountant.compose(ComposedDpEvent([RepeatAndSelectDpEvent(trial, 20, 1), trial]))
     found = certify([_CHOSEN, _ATIS], delta=_DELTA, effort="total")
@@ -48,7 +57,9 @@ def test_the_theorem_is_the_librarys(law, shape, mean):
     """Of a trial that its events can express."""
     accountant = RdpAccountant(renyi.ORDERS)
     accountant.compose(RepeatAndSelectDpEvent(GaussianDpEvent(3.0), mean, shape))
-    found = renyi.best_of(renyi.curve(shuffled(3.0, epochs=1)), Number(law=law, mean=mean))
+    found = renyi.best_of(
+        renyi.curve(shuffled(3.0, epochs=1)), Number(law=law, mean=mean)
+    )
     np.testing.assert_allclose(found, accountant.rdp, rtol=1e-8, atol=1e-8)
     assert (found >= accountant.rdp * (1 - 1e-12)).all() or law == "logarithmic"
 
@@ -80,13 +91,17 @@ def test_a_ledger_keeps_a_selection(number):
 
 
 def test_a_selection_with_one_open_configuration_has_no_finite_epsilon():
-    open_trial = Unaccounted(reasons=("no noise",), neighboring_relation="add_or_remove_one")
+    open_trial = Unaccounted(
+        reasons=("no noise",), neighboring_relation="add_or_remove_one"
+    )
     chosen = selection.release_of([_ATIS, open_trial], number=_TWENTY)
     found = certify([chosen], delta=_DELTA, effort="total")
     assert math.isinf(found.epsilon)
     assert found.unaccounted == ("no noise",)
     with refused("selection costs inf .*parts without an accountant"):
-        selection.noise_for([_ATIS, open_trial], target_epsilon=8.0, delta=_DELTA, number=_TWENTY)
+        selection.noise_for(
+            [_ATIS, open_trial], target_epsilon=8.0, delta=_DELTA, number=_TWENTY
+        )
 
 
 @pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
@@ -96,42 +111,58 @@ def test_the_noise_of_a_target_makes_the_selection_cost_it(law, target):
     unit = [poisson(1.0, steps=500), poisson(1.5, steps=300)]
     z = selection.noise_for(unit, target_epsilon=target, delta=_DELTA, number=number)
     found = [what.scale_noise(z) for what in unit]
-    assert 0.99 * target <= selection.of_releases(found, delta=_DELTA, number=number) <= target
+    assert (
+        0.99 * target
+        <= selection.of_releases(found, delta=_DELTA, number=number)
+        <= target
+    )
 
 
 def test_a_target_below_what_the_choice_or_a_histogram_costs_is_refused():
     alone = selection.epsilon_of_choice_alone(_TWENTY, delta=_DELTA)
     assert 0 < alone < 0.1
     with refused("the choice among a number of trials with mean 20"):
-        selection.noise_for([poisson()], target_epsilon=alone / 2, delta=_DELTA, number=_TWENTY)
+        selection.noise_for(
+            [poisson()], target_epsilon=alone / 2, delta=_DELTA, number=_TWENTY
+        )
     unit = replace(poisson(1.0, steps=500), beside=histogram(1.0))
     with refused("without the training steps the selection costs"):
         selection.noise_for([unit], target_epsilon=2.0, delta=_DELTA, number=_TWENTY)
 
 
 def _best_exceeds(tail, law, mean):
-    """The chance that the best of a number with this law exceeds what one trial does with chance
-    `tail`: 1 - G(1 - tail), with the law's generating function G."""
+    """The chance that the best of a number with this law exceeds what one trial does
+    with chance `tail`: 1 - G(1 - tail), with the law's generating function G.
+    """
     if law == "geometric":
         return np.asarray(mean * tail / (1 + (mean - 1) * tail))
     if law == "poisson":
         return np.asarray(-np.expm1(-mean * tail))
-    gamma = brentq(lambda each: (1 / each - 1) / -math.log(each) - mean, 1e-12, 1 - 1e-9)
+    gamma = brentq(
+        lambda each: (1 / each - 1) / -math.log(each) - mean, 1e-12, 1 - 1e-9
+    )
     return np.asarray(np.log1p((1 - gamma) / gamma * tail) / -math.log(gamma))
 
 
 @pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
 @pytest.mark.parametrize(("sigma", "mean"), [(1.0, 20.0), (2.0, 20.0), (0.5, 5.0)])
-def test_the_price_covers_what_an_attacker_finds_exactly_and_one_trials_does_not(law, sigma, mean):
-    """Trials are Gaussians that one record moves by 1, and the best is the largest: the chance of
-    every threshold is known. The price bounds the epsilon that they show, one trial's does not."""
+def test_the_price_covers_what_an_attacker_finds_exactly_and_one_trials_does_not(
+    law, sigma, mean
+):
+    """Trials are Gaussians that one record moves by 1, and the best is the largest: the
+    chance of every threshold is known. The price bounds the epsilon that they show, one
+    trial's does not.
+    """
     thresholds = np.linspace(-3 * sigma, 12 * sigma, 40_000)
     without, with_one = (
-        _best_exceeds(stats.norm.sf(thresholds, shift, sigma), law, mean) for shift in (0.0, 1.0)
+        _best_exceeds(stats.norm.sf(thresholds, shift, sigma), law, mean)
+        for shift in (0.0, 1.0)
     )
     seen = with_one > 2 * _DELTA
     shown = float(np.log((with_one[seen] - _DELTA) / without[seen]).max())
     trial = shuffled(sigma, epochs=1)
     one = certify([trial], delta=_DELTA, effort="total").epsilon
-    price = selection.of_releases([trial], delta=_DELTA, number=Number(law=law, mean=mean))
+    price = selection.of_releases(
+        [trial], delta=_DELTA, number=Number(law=law, mean=mean)
+    )
     assert one < shown <= price

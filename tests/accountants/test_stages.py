@@ -61,9 +61,13 @@ def test_a_histogram_is_composed_with_the_steps():
     assert through_the_ledger(what) == what
     reference = RdpAccountant()
     gaussian = GaussianDpEvent(1.0)
-    reference.compose(PoissonSampledDpEvent(mechanism.sample_rate, gaussian), mechanism.steps)
+    reference.compose(
+        PoissonSampledDpEvent(mechanism.sample_rate, gaussian), mechanism.steps
+    )
     reference.compose(GaussianDpEvent(2.0))
-    assert rdp.of_release(what, delta=8e-6) == pytest.approx(reference.get_epsilon(8e-6), rel=1e-2)
+    assert rdp.of_release(what, delta=8e-6) == pytest.approx(
+        reference.get_epsilon(8e-6), rel=1e-2
+    )
     plain = account(replace(mechanism, histogram_noise_multiplier=0.0))
     found = account(mechanism)
     assert plain.epsilon < found.epsilon < found.epsilon_rdp
@@ -84,8 +88,9 @@ def test_the_histogram_is_charged_once_with_the_first_epoch():
 @pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
 def test_a_groups_records_may_all_be_in_one_bin(relation, size):
-    """L2 distance of two histograms that differ in a group: worked out on the counts. What is
-    released stands beside the epochs, so that no calibration scales it."""
+    """L2 distance of two histograms that differ in a group: worked out on the counts.
+    What is released stands beside the epochs, so that no calibration scales it.
+    """
     moved = np.linalg.norm([size, size * (relation == "replace_one")])
     sampling = "shuffle" if relation == "replace_one" else "poisson"
     mechanism = replace(
@@ -94,7 +99,9 @@ def test_a_groups_records_may_all_be_in_one_bin(relation, size):
         neighboring_relation=relation,
     )
     assert mechanism.effective_histogram_noise_multiplier == pytest.approx(2.0 / moved)
-    assert release(mechanism).beside == histogram(mechanism.effective_histogram_noise_multiplier)
+    assert release(mechanism).beside == histogram(
+        mechanism.effective_histogram_noise_multiplier
+    )
 
 
 def test_a_couple_of_shuffled_pairs_is_the_unit():
@@ -104,8 +111,12 @@ def test_a_couple_of_shuffled_pairs_is_the_unit():
     assert pairs.steps == two_stages(2).steps
 
 
-@pytest.mark.parametrize(("histogram", "is_finite"), [("true", False), ("public", True)])
-def test_frequencies_of_private_records_without_noise_leave_no_epsilon(histogram, is_finite):
+@pytest.mark.parametrize(
+    ("histogram", "is_finite"), [("true", False), ("public", True)]
+)
+def test_frequencies_of_private_records_without_noise_leave_no_epsilon(
+    histogram, is_finite
+):
     mechanism = built(method="one_and_a_half_stage", histogram=histogram)
     assert math.isfinite(account(mechanism, exact=False).epsilon) == is_finite
     assert not mechanism.histogram_noise_multiplier

@@ -7,7 +7,12 @@ from _mechanisms import histogram, mechanism, poisson, sampled, shuffled, traini
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from scipy.stats import norm
 
-from tests.accountants.outside import events_of, gaussian_epsilon, pld_epsilon, rdp_epsilon
+from tests.accountants.outside import (
+    events_of,
+    gaussian_epsilon,
+    pld_epsilon,
+    rdp_epsilon,
+)
 from tests.refusals import refused
 from trainables.dp.accounting import Account, RdpFilter, account, certify, release
 from trainables.dp.accounting.accountants import rdp, selection
@@ -20,9 +25,13 @@ TEN = Number(law="geometric", mean=10)
 
 
 def test_shuffled_trials_compose_exactly():
-    """Two trials of 30 epochs are 60 epochs; n trials are one with 1 / sqrt(n) of the noise."""
+    """Two trials of 30 epochs are 60 epochs; n trials are one with 1 / sqrt(n) of the
+    noise.
+    """
     together = certify([shuffled(), shuffled()], delta=_DELTA, effort="total")
-    assert together.epsilon == pytest.approx(gaussian_epsilon(*[1.0] * 60, delta=_DELTA), rel=1e-9)
+    assert together.epsilon == pytest.approx(
+        gaussian_epsilon(*[1.0] * 60, delta=_DELTA), rel=1e-9
+    )
     assert (together.accountant, together.tight) == ("gaussian", True)
     assert together.neighboring_relation == "replace_one"
     assert together.num_releases == 2
@@ -31,14 +40,19 @@ def test_shuffled_trials_compose_exactly():
 
 
 RARE = poisson(0.8, rate=0.001, steps=100_000)
-TARGET_8 = poisson(0.6452, rate=4_096 / 450_000, steps=2_500)  # calibrated to 8 at delta 1e-5
+TARGET_8 = poisson(
+    0.6452, rate=4_096 / 450_000, steps=2_500
+)  # calibrated to 8 at delta 1e-5
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("what", [RARE, TARGET_8, poisson()], ids=["rare", "target", "plain"])
+@pytest.mark.parametrize(
+    "what", [RARE, TARGET_8, poisson()], ids=["rare", "target", "plain"]
+)
 def test_one_trial_composes_to_its_own_epsilon(what, exact):
-    """A grid that is coarse beside a step gave 8.27 for a trial of 8, which no budget of 8 let
-    run, and 6.5 in place of 2.59 for rare steps."""
+    """A grid that is coarse beside a step gave 8.27 for a trial of 8, which no budget
+    of 8 let run, and 6.5 in place of 2.59 for rare steps.
+    """
     alone = certify(what, delta=1e-5, effort="exact" if exact else "running")
     together = certify([what], delta=1e-5, effort="exact" if exact else "total")
     assert (together.epsilon, together.accountant) == (alone.epsilon, alone.accountant)
@@ -70,8 +84,12 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything():
         assert (found.epsilon, found.accountant) == (0.0, only)
     assert training(sampled(steps=0)) == training()
     nothing = replace(shuffled(), steps=(), unit="group")
-    assert certify([poisson(), nothing], delta=_DELTA) == certify(poisson(), delta=_DELTA)
-    spend = certify([shuffled(), release(mechanism("sgd"))], delta=_DELTA, effort="total")
+    assert certify([poisson(), nothing], delta=_DELTA) == certify(
+        poisson(), delta=_DELTA
+    )
+    spend = certify(
+        [shuffled(), release(mechanism("sgd"))], delta=_DELTA, effort="total"
+    )
     assert math.isinf(spend.epsilon)
     assert spend.unaccounted == ("no noise is added (sgd)",)
     vanishing = release(mechanism(decay="exponential", tau=200.0))
@@ -80,13 +98,19 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything():
 
 @pytest.mark.parametrize(("sigma", "steps"), [(0.04, 10), (0.02, 3)])
 def test_a_sampled_trial_with_a_shuffled_one_moves_the_sum_twice(sigma, steps):
-    """At rate 1 the composition with a shuffled trial is one Gaussian, of a known mu."""
+    """At rate 1 the composition with a shuffled trial is one Gaussian, of a known
+    mu.
+    """
     both = certify(
-        [poisson(sigma, steps=steps, rate=1.0), shuffled(5.0)], delta=_DELTA, effort="total"
+        [poisson(sigma, steps=steps, rate=1.0), shuffled(5.0)],
+        delta=_DELTA,
+        effort="total",
     )
     mu = math.sqrt(steps * (2 / sigma) ** 2 + 30 / 5.0**2)
     assert both.accountant == "gaussian"
-    largest = mu**2 / 2 + mu * norm.isf(_DELTA)  # whose second term is far below the last digit
+    largest = mu**2 / 2 + mu * norm.isf(
+        _DELTA
+    )  # whose second term is far below the last digit
     assert both.epsilon == pytest.approx(largest, rel=1e-4)
     sampled = certify(
         [poisson(0.7, steps=10, rate=1.0), shuffled(5.0)], delta=_DELTA, effort="total"
@@ -97,21 +121,30 @@ def test_a_sampled_trial_with_a_shuffled_one_moves_the_sum_twice(sigma, steps):
 
 
 def test_couples_are_composed_for_one_record_replaced():
-    """A record that is replaced replaces its couple, so the couple's replace-one epsilon holds."""
+    """A record that is replaced replaces its couple, so the couple's replace-one
+    epsilon holds.
+    """
     single = release(mechanism("dp_sgd", noise_multiplier=2.0))
     couple = replace(single, unit="couple")
     mixed = certify([single, couple], delta=1e-5)
     assert mixed.neighboring_relation == "replace_one"
     alike = certify([single, single], delta=1e-5)
-    # As much as two releases of one unit cost under replace-one, which is more than add-or-remove.
+    # As much as two releases of one unit cost under replace-one, which is more than
+    # add-or-remove.
     assert alike.epsilon < mixed.epsilon < math.inf
-    one = account(mechanism("dp_sgd", noise_multiplier=2.0), exact=True).epsilon_replace_one
+    one = account(
+        mechanism("dp_sgd", noise_multiplier=2.0), exact=True
+    ).epsilon_replace_one
     assert one < mixed.epsilon < 2 * one
-    # Two trials may couple the records differently: one couple less is not one couple less twice.
+    # Two trials may couple the records differently: one couple less is not one couple
+    # less twice.
     again = certify([couple, couple], delta=1e-5)
     assert again.neighboring_relation == "replace_one"
     assert again.epsilon == mixed.epsilon
-    assert certify([couple], delta=1e-5, effort="total").neighboring_relation == "add_or_remove_one"
+    assert (
+        certify([couple], delta=1e-5, effort="total").neighboring_relation
+        == "add_or_remove_one"
+    )
     with refused("expected 0 < delta < 1, got delta=1"):
         certify([single], delta=1.0, effort="total")
 
@@ -125,7 +158,9 @@ def test_groups_with_records_have_no_total(other):
         spend = certify(mixed, delta=1e-5, effort="total")
         assert math.isinf(spend.epsilon)
         assert spend.unaccounted == (MIXED_UNITS,)
-    assert math.isfinite(certify([grouped, grouped], delta=1e-5, effort="total").epsilon)
+    assert math.isfinite(
+        certify([grouped, grouped], delta=1e-5, effort="total").epsilon
+    )
 
 
 def test_equal_releases_of_an_account_are_composed_as_each_by_itself():
@@ -152,7 +187,10 @@ def test_an_account_is_at_the_smallest_delta_that_it_was_put_at():
     assert made.over(-1.0, {}, delta=1e-3).delta == 1e-6
     assert made.over(-1.0, {}, delta=1e-8).delta == 1e-8
     exact = pld_epsilon(*events_of([poisson(4.0)]), delta=1e-6)
-    assert (made.total().epsilon, made.total().delta) == (pytest.approx(exact, rel=1e-3), 1e-6)
+    assert (made.total().epsilon, made.total().delta) == (
+        pytest.approx(exact, rel=1e-3),
+        1e-6,
+    )
 
 
 def test_a_filter_holds_its_budget():
@@ -187,7 +225,10 @@ def test_a_selection_pays_for_the_costliest_configuration():
     chosen = RepeatAndSelectDpEvent(*events_of([poisson()]), 10, 1)
     assert both == pytest.approx(rdp_epsilon(chosen, delta=_DELTA), rel=1e-3)
     poisson_count = Number(law="poisson", mean=10)
-    assert selection.of_releases([poisson()], delta=_DELTA, number=poisson_count) < both + 10
+    assert (
+        selection.of_releases([poisson()], delta=_DELTA, number=poisson_count)
+        < both + 10
+    )
     open_trial = [release(mechanism("dp_sgd", noise_multiplier=0.0))]
     assert math.isinf(selection.of_releases(open_trial, delta=_DELTA, number=TEN))
 

@@ -1,5 +1,6 @@
-"""Bounds are as near as they were: golden values, so that none becomes looser unseen. They were
-checked against `dp_accounting` and closed forms by the tests beside this one."""
+"""Bounds are as near as they were: golden values, so that none becomes looser unseen.
+They were checked against `dp_accounting` and closed forms by the tests beside this one.
+"""
 
 import math
 from dataclasses import replace
@@ -10,7 +11,15 @@ from _mechanisms import sampled, training
 from dp_accounting import get_epsilon_gaussian
 
 from tests.refusals import refused
-from trainables.dp.accounting import Account, RdpFilter, allocation, certify, library, pld, renyi
+from trainables.dp.accounting import (
+    Account,
+    RdpFilter,
+    allocation,
+    certify,
+    library,
+    pld,
+    renyi,
+)
 from trainables.dp.accounting.certification import (
     Certificate,
     _is_affordable,
@@ -56,7 +65,9 @@ SMALL = ((0.1, 1_200, 0.025), (0.2, 300, 0.1), (1.0, 3, 1))
     ],
 )
 def test_known_coins(what, delta, epsilon):
-    assert without_amplification(steps(*what), delta=delta) == pytest.approx(epsilon, rel=1e-10)
+    assert without_amplification(steps(*what), delta=delta) == pytest.approx(
+        epsilon, rel=1e-10
+    )
     least = 5e-324  # it has no half
     assert without_amplification(steps(*what), delta=least) == gaussian_epsilon(
         mu_of(steps(*what)), least
@@ -70,7 +81,9 @@ def test_one_gaussian_mechanism():
             get_epsilon_gaussian(1 / mu, 1e-5), rel=1e-10
         )
     for mu in (1.001e4, 1.9e4):
-        assert gaussian_epsilon(mu, 1e-5) == pytest.approx(mu**2 / 2 + 4.264890793922825 * mu)
+        assert gaussian_epsilon(mu, 1e-5) == pytest.approx(
+            mu**2 / 2 + 4.264890793922825 * mu
+        )
     mixed = (Gaussian(sigma=2.0, count=3), *steps((1.0, 5, 0.1)), Gaussian(sigma=0.5))
     assert mu_of(mixed) == pytest.approx(math.sqrt(0.75 + 5 + 4), rel=1e-14)
     (whole, other) = merge_gaussians(mixed)
@@ -84,9 +97,17 @@ def test_the_step_of_a_grid_is_a_round_number_below():
         one = 10.0**place
         for wanted, found in (
             *((1.0, 1), (1.999, 1), (2.0, 2), (4.99, 2), (5.0, 5), (9.99, 5)),
-            *((2 - 1e-6, 2), (2 - 1.4e-6, 2), (2 - 3e-6, 1), (1 - 1.7e-9, 1), (1 - 3e-9, 0.5)),
+            *(
+                (2 - 1e-6, 2),
+                (2 - 1.4e-6, 2),
+                (2 - 3e-6, 1),
+                (1 - 1.7e-9, 1),
+                (1 - 3e-9, 0.5),
+            ),
         ):
-            assert pld._round_down(wanted * one) == pytest.approx(found * one, rel=1e-12)
+            assert pld._round_down(wanted * one) == pytest.approx(
+                found * one, rel=1e-12
+            )
     assert pld._round_down(1e-12) == pytest.approx(1e-8)
 
 
@@ -120,7 +141,9 @@ def test_epsilons_above_the_largest_exponent(mu):
 
 def test_an_epsilon_holds_both_ways_is_not_below_0_and_covers_no_infinite_loss():
     what = steps((1.0, 600, 0.02))
-    whole = pld.distribution(what, pld.interval(what, delta=1e-5, points=pld.COARSE), False)
+    whole = pld.distribution(
+        what, pld.interval(what, delta=1e-5, points=pld.COARSE), False
+    )
     assert pld.epsilon_at(whole, delta=1.0) == 0 < pld.epsilon_at(whole, delta=0.1)
     assert len(whole) == 2
     assert pld.epsilon_at(whole[::-1], delta=0.1) == pld.epsilon_at(whole, delta=0.1)
@@ -137,9 +160,22 @@ def test_which_steps_have_no_distribution():
     assert pld.for_replace_one(whole + rare + once) == (*whole, *half)
     shuffled, chosen, small = "got shuffle", "got random_allocation", "noise so small"
     for what, replace_one, why in (
-        *((whole, True, shuffled), (whole, False, ""), (whole + rare, True, ""), (rare, True, "")),
-        *((once + rare, True, chosen), (rare + once + rare, False, chosen), (rare, False, "")),
-        (steps((0.008, 1, 0.9)), False, ""),  # epsilon 8,344, and 32,315 of twice the sum
+        *(
+            (whole, True, shuffled),
+            (whole, False, ""),
+            (whole + rare, True, ""),
+            (rare, True, ""),
+        ),
+        *(
+            (once + rare, True, chosen),
+            (rare + once + rare, False, chosen),
+            (rare, False, ""),
+        ),
+        (
+            steps((0.008, 1, 0.9)),
+            False,
+            "",
+        ),  # epsilon 8,344, and 32,315 of twice the sum
         (steps((0.008, 1, 0.9)), True, small),
         (steps((0.004, 1, 1)), False, small),
     ):
@@ -149,12 +185,17 @@ def test_which_steps_have_no_distribution():
 
 
 def test_further_pairs_of_a_distribution():
-    what, pairs = steps((1.0, 600, 0.02), (2.0, 3, 1)), ((0.0, 0.4073811977), (1.0, 0.15469505953))
+    what, pairs = (
+        steps((1.0, 600, 0.02), (2.0, 3, 1)),
+        ((0.0, 0.4073811977), (1.0, 0.15469505953)),
+    )
     pairs += ((4.0, 2.4249602807e-4), (800.0, 6.054904e-13))
     grid = pld.interval(what, delta=1e-5, points=pld.COARSE)
     found = library.profile(what, grid=grid, epsilons=tuple(at for at, _ in pairs))
     assert [at for at, _ in found] == [at for at, _ in pairs]
-    assert [delta for _, delta in found] == pytest.approx([delta for _, delta in pairs], rel=1e-6)
+    assert [delta for _, delta in found] == pytest.approx(
+        [delta for _, delta in pairs], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,12 +229,31 @@ def test_the_order_of_a_filter_leaves_most_room(epsilon, order, budget):
                 0.83614004781,
                 14.023945519,
             ),
-            (0.2158354906, 0.2856555032, 0.35240477272, 0.36868383908, 0.44799352478, 2.146357405),
+            (
+                0.2158354906,
+                0.2856555032,
+                0.35240477272,
+                0.36868383908,
+                0.44799352478,
+                2.146357405,
+            ),
         ),
         (
             *(3.0, 300, (1.1, 1.99, 2.0, 4.5, 64.0)),
-            (2.1550651766e-4, 3.8970534145e-4, 3.9165352688e-4, 8.9524398061e-4, 0.012545055955),
-            (2.1540257390e-4, 3.8967748201e-4, 3.9163560057e-4, 8.8114654844e-4, 0.012520755595),
+            (
+                2.1550651766e-4,
+                3.8970534145e-4,
+                3.9165352688e-4,
+                8.9524398061e-4,
+                0.012545055955,
+            ),
+            (
+                2.1540257390e-4,
+                3.8967748201e-4,
+                3.9163560057e-4,
+                8.8114654844e-4,
+                0.012520755595,
+            ),
         ),
         (
             *(0.3, 7, (1.1, 1.9, 2.0, 4.5, 64.0)),
@@ -201,24 +261,54 @@ def test_the_order_of_a_filter_leaves_most_room(epsilon, order, budget):
             (2.8154084754, 4.0224355817, 4.1540413932, 6.8946538179, 355.55555556),
         ),
         (
-            *(0.7, 10, (255.5, 256.0, 257.0), (258.41270299, 258.9219047, 262.24489796)),
+            *(
+                0.7,
+                10,
+                (255.5, 256.0, 257.0),
+                (258.41270299, 258.9219047, 262.24489796),
+            ),
             (260.71428571, 261.2244898, 262.24489796),
         ),
         (0.14, 5, (1.1, 2.0), (1.1 / 0.0392, 2 / 0.0392), (1.1 / 0.0392, 2 / 0.0392)),
         (0.15, 5, (2.0,), (1 / 0.0225 - math.log(5),), (23.088211598,)),
-        (0.16, 5, (1.1, 2.0), (19.874945275, 37.453062088), (14.515547944, 20.046854037)),
+        (
+            0.16,
+            5,
+            (1.1, 2.0),
+            (19.874945275, 37.453062088),
+            (14.515547944, 20.046854037),
+        ),
         # Little but the allowance for rounding: 1e-12 + 1e-14 for each step.
-        (1e4, 2, (2.0, 3.0), (5.001019970e-9, 7.500510176e-9), (5.001041730e-9, 7.500520613e-9)),
-        (1e4, 100, (2.0, 3.0), (1.02000e-10, 1.509991e-10), (1.020227e-10, 1.510111e-10)),
+        (
+            1e4,
+            2,
+            (2.0, 3.0),
+            (5.001019970e-9, 7.500510176e-9),
+            (5.001041730e-9, 7.500520613e-9),
+        ),
+        (
+            1e4,
+            100,
+            (2.0, 3.0),
+            (1.02000e-10, 1.509991e-10),
+            (1.020227e-10, 1.510111e-10),
+        ),
         (100.0, 10**9, (2.0,), (1e-5,), (1e-5,)),
     ],
 )
 def test_random_allocation(sigma, num_steps, orders, removed, added):
-    grid = allocation._log_grid(sigma, start=-30.0)  # to where the transform has vanished
-    assert (grid[0], grid[-1]) == (-30.0, pytest.approx(12 + 12 / sigma + 0.5 / sigma**2, abs=0.04))
+    grid = allocation._log_grid(
+        sigma, start=-30.0
+    )  # to where the transform has vanished
+    assert (grid[0], grid[-1]) == (
+        -30.0,
+        pytest.approx(12 + 12 / sigma + 0.5 / sigma**2, abs=0.04),
+    )
     found = allocation.divergences(sigma, num_steps=num_steps, orders=orders)
     for one, expected in zip(found, (removed, added), strict=True):
-        assert one.tolist() == pytest.approx(expected, rel=3e-10 if sigma < 10 else 1e-5)
+        assert one.tolist() == pytest.approx(
+            expected, rel=3e-10 if sigma < 10 else 1e-5
+        )
 
 
 def many(count, apart=0.01):
@@ -226,39 +316,52 @@ def many(count, apart=0.01):
 
 
 CHOSEN = BestOf(
-    number=Number(law="geometric", mean=5.0), configurations=(training(*steps((2.0, 300, 0.02))),)
+    number=Number(law="geometric", mean=5.0),
+    configurations=(training(*steps((2.0, 300, 0.02))),),
 )
 ALLOCATED = Allocated(sigma=1.0, steps=40, count=5)
 SHUFFLED = training(*steps((5.0, 3, 1)), relation="replace_one")
 
 
-# The first letters of the bounds, and epsilon: of a plan, of a total, by orders for a plan and
-# exactly; and for one record replaced, without the total.
+# The first letters of the bounds, and epsilon: of a plan, of a total, by orders for a
+# plan and exactly; and for one record replaced, without the total.
 CASES = [
     (training(*steps((1.0, 600, 0.02), (1.1, 600, 0.02))), 1e-5,
-     "pprrprr 3.9995848 3.94854862 4.36350393 4.36075098 6.54033996 10.3579763 10.3579763"),
+     "pprrprr 3.9995848 3.94854862 4.36350393 4.36075098 6.54033996 10.3579763"
+     " 10.3579763"),
     (training(*steps((1.0, 600, 0.02), (3.0, 2, 1))), 1e-5,
-     "pprrprr 3.6613409 3.63406569 4.05131394 4.02175624 6.56588652 9.45382552 9.45382552"),
+     "pprrprr 3.6613409 3.63406569 4.05131394 4.02175624 6.56588652 9.45382552"
+     " 9.45382552"),
     (many(4), 1e-5,
-     "rprrrrr 1.5921899 1.03226716 1.5921899 1.50401601 3.70280568 3.70280568 3.62610046"),
+     "rprrrrr 1.5921899 1.03226716 1.5921899 1.50401601 3.70280568 3.70280568"
+     " 3.62610046"),
     (many(17), 1e-5,
-     "rrrrrrr 1.90315677 1.88738511 1.90315677 1.85367935 4.50762148 4.50762148 4.40011357"),
+     "rrrrrrr 1.90315677 1.88738511 1.90315677 1.85367935 4.50762148 4.50762148"
+     " 4.40011357"),
     (training(*steps((0.8, 150_000, 0.001))), 1e-5,
-     "rprrrrr 3.52311353 3.24067229 3.52311353 3.50544008 8.02959346 8.02959346 8.02959346"),
+     "rprrrrr 3.52311353 3.24067229 3.52311353 3.50544008 8.02959346 8.02959346"
+     " 8.02959346"),
     (training(replace(ALLOCATED, sigma=0.4), *steps((2.0, 100, 0.02))), 1e-5,
-     "rrrrrrr 23.1483117 23.1483117 23.1483117 23.1483117 91.1939403 91.1939403 91.1939403"),
+     "rrrrrrr 23.1483117 23.1483117 23.1483117 23.1483117 91.1939403 91.1939403"
+     " 91.1939403"),
     (training(ALLOCATED, *steps((4.0, 2, 1))), 1e-5,
-     "rrrrrrr 2.87087427 2.87087427 2.87087427 2.87087427 6.60011547 6.60011547 6.60011547"),
+     "rrrrrrr 2.87087427 2.87087427 2.87087427 2.87087427 6.60011547 6.60011547"
+     " 6.60011547"),
     ([CHOSEN, training(*steps((10.0, 1, 1), (1.0, 100, 0.02)))], 1e-5,
-     "rrrrrrr 2.87934879 2.87934879 2.87934879 2.87934879 6.67077822 6.67077822 6.67077822"),
+     "rrrrrrr 2.87934879 2.87934879 2.87934879 2.87934879 6.67077822 6.67077822"
+     " 6.67077822"),
     ([training(*steps((2.0, 300, 0.02))), SHUFFLED], 1e-5,
-     "pprrprr 1.95763476 1.95197612 2.30961674 2.30961674 1.95763476 2.30961674 2.30961674"),
+     "pprrprr 1.95763476 1.95197612 2.30961674 2.30961674 1.95763476 2.30961674"
+     " 2.30961674"),
     ([CHOSEN, SHUFFLED, replace(CHOSEN, configurations=(SHUFFLED,)), CHOSEN], 1e-5,
-     "rrrrrrr 7.84541638 7.84541638 7.84541638 7.84541638 7.84541638 7.84541638 7.84541638"),
+     "rrrrrrr 7.84541638 7.84541638 7.84541638 7.84541638 7.84541638 7.84541638"
+     " 7.84541638"),
     (training(*steps((0.05, 100, 0.02))), 1e-5,
-     "pprrgrr 2022.85108 2022.22681 28847.5094 17808.553 10306.5319 158065.105 158065.105"),
+     "pprrgrr 2022.85108 2022.22681 28847.5094 17808.553 10306.5319 158065.105"
+     " 158065.105"),
     ([training(*steps((2.77, 238, 0.00104)))], 1e-14,
-     "rrrrrrr 0.43108078 0.43108078 0.43108078 0.43108078 0.898664335 0.898664335 0.898664335"),
+     "rrrrrrr 0.43108078 0.43108078 0.43108078 0.43108078 0.898664335 0.898664335"
+     " 0.898664335"),
 ]  # fmt: skip
 
 
@@ -267,11 +370,18 @@ def test_certificates(what, delta, expected):
     found = [
         certify(what, delta=delta, effort=effort, only=only, replace_one=one)
         for one in (False, True)
-        for effort, only in (("plan", None), ("total", None), ("plan", "rdp"), ("exact", "rdp"))
+        for effort, only in (
+            ("plan", None),
+            ("total", None),
+            ("plan", "rdp"),
+            ("exact", "rdp"),
+        )
         if (effort, one) != ("total", True)
     ]
     names, *figures = expected.split()
-    assert [each.epsilon for each in found] == pytest.approx([*map(float, figures)], rel=1e-8)
+    assert [each.epsilon for each in found] == pytest.approx(
+        [*map(float, figures)], rel=1e-8
+    )
     assert "".join(each.accountant[0] for each in found) == names
     assert not any(each.tight for each in found)
 
@@ -297,13 +407,22 @@ def test_profiles(what, name, pairs):
 
 def test_how_much_is_composed_on_how_fine_a_grid():
     sizes = (3, 4, 16, 17, 100, 101)
-    points = {"plan": pld.COARSE, "total": pld.MEDIUM, "running": pld.MEDIUM, "exact": pld.FINE}
+    points = {
+        "plan": pld.COARSE,
+        "total": pld.MEDIUM,
+        "running": pld.MEDIUM,
+        "exact": pld.FINE,
+    }
     for (effort, finest), most in zip(points.items(), (3, 16, 100, 100), strict=True):
         for size in sizes:
             some = many(size).steps
             assert points_for(some, effort) == (finest if size <= 3 else pld.QUICK)
             assert _is_affordable(some, effort) == (size <= most)
-    for counts, is_long_ in (((100_000,), False), ((100_001,), True), ((60_000, 60_000), True)):
+    for counts, is_long_ in (
+        ((100_000,), False),
+        ((100_001,), True),
+        ((60_000, 60_000), True),
+    ):
         first, *more = ((1.0 + n, count, 0.1) for n, count in enumerate(counts))
         some = steps(first, (1.0, 10**6, 1), *more)
         assert is_long(some) == is_long_
@@ -311,7 +430,9 @@ def test_how_much_is_composed_on_how_fine_a_grid():
         assert _is_affordable(some, "total")
 
 
-def test_more_than_a_hundred_sizes_of_noise_are_rounded_as_finely_as_a_hundred_allow(monkeypatch):
+def test_more_than_a_hundred_sizes_of_noise_are_rounded_as_finely_as_a_hundred_allow(
+    monkeypatch,
+):
     """The figure is then not the smallest one."""
     assert certify(many(2), delta=1e-5, effort="running").tight
     with monkeypatch.context() as few:
@@ -323,10 +444,15 @@ def test_more_than_a_hundred_sizes_of_noise_are_rounded_as_finely_as_a_hundred_a
     assert _within_reach(many(100)) == many(100)
     whole = training(*(Gaussian(sigma=1 + n) for n in range(120)))
     assert _within_reach(whole) == whole
-    for what, sizes, total in ((many(101), 65, 93.83338515), (many(230, 1e-4), 67, 67.75396048647)):
+    for what, sizes, total in (
+        (many(101), 65, 93.83338515),
+        (many(230, 1e-4), 67, 67.75396048647),
+    ):
         found = _within_reach(what).steps
         assert len(found) == sizes
-        assert sum(step.count for step in found) == sum(step.count for step in what.steps)
+        assert sum(step.count for step in found) == sum(
+            step.count for step in what.steps
+        )
         assert sum(step.sigma for step in found) == pytest.approx(total, rel=1e-9)
 
 
@@ -336,14 +462,19 @@ def test_an_account_counts_in_parts_that_are_rounded_up():
     parts = [*(math.ceil(order * per_order) for order in renyi.FEW_ORDERS), 2]
     assert list(_costs(training(Gaussian(sigma=1e6)), None)) == [*parts, 0]
     kept = RdpFilter(epsilon=1.0, delta=1e-5, order=10.0, budget=1.0)
-    assert list(_costs(training(Gaussian(sigma=1e6)), kept)) == [*parts, math.ceil(10 * per_order)]
+    assert list(_costs(training(Gaussian(sigma=1e6)), kept)) == [
+        *parts,
+        math.ceil(10 * per_order),
+    ]
     endless = [2**2_000] * len(renyi.FEW_ORDERS)
     assert list(_costs(training(Gaussian(sigma=0.0)), None)) == [*endless, 2**2_000, 0]
     assert list(_costs(replace(CHOSEN, shown=(SHUFFLED,)), kept))[-2:] == [
         2**2_000,
         math.ceil(kept.cost(CHOSEN) * 2.0**40),
     ]
-    assert _costs(training(Gaussian(sigma=1e-90)), None)[-2] == pytest.approx(1e180 * 2.0**40)
+    assert _costs(training(Gaussian(sigma=1e-90)), None)[-2] == pytest.approx(
+        1e180 * 2.0**40
+    )
 
 
 def test_a_filter_takes_as_much_as_its_budget():
@@ -362,7 +493,9 @@ def test_a_filter_takes_as_much_as_its_budget():
     assert made.over(9.0, {3: training(Gaussian(sigma=1e5))}, delta=1e-5) == replace(
         full, epsilon=math.inf, num_releases=4
     )
-    mixed = made.over(9.0, {0: training(Gaussian(sigma=9.0), relation="replace_one")}, delta=1e-5)
+    mixed = made.over(
+        9.0, {0: training(Gaussian(sigma=9.0), relation="replace_one")}, delta=1e-5
+    )
     assert mixed.unaccounted == (
         "filter: expected trials of one neighboring_relation and one unit, got"
         " [('add_or_remove_one', 'record'), ('replace_one', 'record')]",
@@ -389,8 +522,17 @@ def test_the_cost_in_a_filter_is_the_least_of_larger_orders():
         for order in (1.1, 2.25, 8.0)
         for each in (what, couple, CHOSEN)
     ]
-    expected = [18.67593619, 245.7557441, 1.002682534, 58.21509987, 465.1345955, 1.002682534]
-    assert found == pytest.approx([*expected, 447.3694836, 1906.956946, 1.002682534], rel=1e-8)
+    expected = [
+        18.67593619,
+        245.7557441,
+        1.002682534,
+        58.21509987,
+        465.1345955,
+        1.002682534,
+    ]
+    assert found == pytest.approx(
+        [*expected, 447.3694836, 1906.956946, 1.002682534], rel=1e-8
+    )
 
 
 def test_more_effort_is_made_before_a_refusal():
@@ -400,8 +542,12 @@ def test_more_effort_is_made_before_a_refusal():
         made.put(number, training(*steps((sigma, 600, 0.02))), delta=1e-5)
     assert made.bound(delta=1e-5) == pytest.approx(4.3635039312, rel=2e-9)
     assert made.over(3.9485, {}, delta=1e-5, exact=True) is None
-    assert made.over(3.9485, {}, delta=1e-5).epsilon == pytest.approx(3.9485486214, rel=1e-8)
-    assert made.over(3.9, {}, delta=1e-5, exact=True).epsilon == pytest.approx(3.94844462, rel=1e-8)
+    assert made.over(3.9485, {}, delta=1e-5).epsilon == pytest.approx(
+        3.9485486214, rel=1e-8
+    )
+    assert made.over(3.9, {}, delta=1e-5, exact=True).epsilon == pytest.approx(
+        3.94844462, rel=1e-8
+    )
     assert made.over(made.total().epsilon, {}, delta=1e-5) is None
     for number in range(2):
         made.put(number, CHOSEN, delta=1e-5)
@@ -413,7 +559,9 @@ def test_the_chance_that_a_number_ends_is_rounded_down(mean):
     """By a billionth, which is more than the search for it leaves."""
     stop = renyi.halting(mean)
     share = (1 / stop - 1) / -math.log(stop) / mean - 1
-    assert share == pytest.approx(1e-9 * (1 / (1 - stop) + 1 / math.log(stop)), rel=0.05)
+    assert share == pytest.approx(
+        1e-9 * (1 / (1 - stop) + 1 / math.log(stop)), rel=0.05
+    )
     assert renyi.halting(1.0) == 1.0
 
 
@@ -426,9 +574,9 @@ def test_what_is_no_release():
         epsilon=math.inf, delta=0.1, accountant="pld", tight=True, num_releases=2,
         neighboring_relation="add_or_remove_one", unaccounted=("a",),
     )  # fmt: skip
-    assert certify(replace(SHUFFLED, steps=(Gaussian(sigma=0.0),)), delta=0.1).accountant == (
-        "gaussian"
-    )
+    assert certify(
+        replace(SHUFFLED, steps=(Gaussian(sigma=0.0),)), delta=0.1
+    ).accountant == ("gaussian")
     for rate in (0.0, 1.0):
         with pytest.raises(ValueError, match=f"expected 0 < rate < 1, got {rate}"):
             Sampled(sigma=1.0, rate=rate)
@@ -436,9 +584,13 @@ def test_what_is_no_release():
     for law in ("geometric", "logarithmic", "poisson"):
         assert Number(law=law, mean=1.0).mean == 1.0
         for mean in (0.99, math.inf):
-            with pytest.raises(ValueError, match=f"expected a finite mean >= 1, got {mean}"):
+            with pytest.raises(
+                ValueError, match=f"expected a finite mean >= 1, got {mean}"
+            ):
                 Number(law=law, mean=mean)
-    with pytest.raises(ValueError, match="expected geometric, logarithmic or poisson, got 'grid'"):
+    with pytest.raises(
+        ValueError, match="expected geometric, logarithmic or poisson, got 'grid'"
+    ):
         Number(law="grid", mean=2.0)
     one, silent = SHUFFLED, replace(SHUFFLED, steps=(Gaussian(sigma=0.0),))
     group = replace(one, unit="group")
@@ -452,8 +604,15 @@ def test_what_is_no_release():
     for some in ((one, silent), (silent, one)):
         assert replace(CHOSEN, configurations=some).reasons == why
         assert replace(chosen, shown=some).reasons == why
-    assert replace(one, beside=silent.steps).reasons == replace(silent, beside=one.steps).reasons
+    assert (
+        replace(one, beside=silent.steps).reasons
+        == replace(silent, beside=one.steps).reasons
+    )
     assert (silent.reasons, one.reasons, chosen.reasons) == (why, (), ())
-    assert replace(one, steps=(), beside=one.steps).everything == one.everything == one.steps
+    assert (
+        replace(one, steps=(), beside=one.steps).everything
+        == one.everything
+        == one.steps
+    )
     assert not replace(one, steps=(), beside=one.steps).is_nothing
     assert not one.is_nothing

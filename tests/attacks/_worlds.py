@@ -17,7 +17,8 @@ def signals(
     population=None,
     difficulty=None,
 ):
-    """Signals of a model whose confidence is higher on members by `strength` (in units of noise).
+    """Signals of a model whose confidence is higher on members by `strength` (in units
+    of noise).
 
     `difficulty` [n] shifts a record's confidence in every model alike.
     """
@@ -28,7 +29,16 @@ def signals(
     top = 1 / (1 + np.exp(-logit))
     second = (1 - top) * 0.7
     features = np.column_stack(
-        [top, second, (1 - top) * 0.2, top, second, (1 - top) * 0.2, top**2, np.log(top)]
+        [
+            top,
+            second,
+            (1 - top) * 0.2,
+            top,
+            second,
+            (1 - top) * 0.2,
+            top**2,
+            np.log(top),
+        ]
     )
     return gather(
         records=np.arange(n),
@@ -87,10 +97,14 @@ NOTHING = Knowledge()
 def every_figure(target, knowledge=NOTHING, *, sampling="shuffle", unit="record"):
     """Those of every attack that is possible."""
     how = {"sampling": sampling, "unit": unit}
-    scores = record_scores(target, knowledge, attacks=possible(target, knowledge, **how))
+    scores = record_scores(
+        target, knowledge, attacks=possible(target, knowledge, **how)
+    )
     return panel(target, scores, delta=1e-5, **how)
 
 
 def of_sweep(trials):
     how = {"delta": 1e-5, "sampling": "shuffle", "num_trials": len(trials)}
-    return [panel(*each, **how) for each in zip(trials, sweep_scores(trials), strict=True)]
+    return [
+        panel(*each, **how) for each in zip(trials, sweep_scores(trials), strict=True)
+    ]

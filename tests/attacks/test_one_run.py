@@ -11,7 +11,8 @@ from tests.refusals import refused
 from trainables.attacks import Knowledge, _estimates, one_run
 from trainables.dp.audit.audit import epsilon_lower_bound
 
-# (m, r, v, delta) -> epsilon; those with delta 1e-5 and m >= 1000 agree with jax_privacy's.
+# (m, r, v, delta) -> epsilon; those with delta 1e-5 and m >= 1000 agree with
+# jax_privacy's.
 VECTORS = {
     (1_000, 1_000, 1_000, 0): 5.8091,
     (1_000, 1_000, 750, 0): 0.9767,
@@ -33,7 +34,9 @@ VECTORS = {
 @pytest.mark.parametrize(("counts", "expected"), VECTORS.items())
 def test_bound_vectors(counts, expected):
     m, r, v, delta = counts
-    assert one_run.epsilon_lower_bound(m, r, v, delta=delta) == pytest.approx(expected, abs=6e-4)
+    assert one_run.epsilon_lower_bound(m, r, v, delta=delta) == pytest.approx(
+        expected, abs=6e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,9 @@ def test_bound_vectors(counts, expected):
     ],
 )
 def test_fdp_vectors(counts, expected):
-    assert _estimates.fdp(*counts, delta=1e-5, p=0.05) == pytest.approx(expected, abs=1e-4)
+    assert _estimates.fdp(*counts, delta=1e-5, p=0.05) == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
 COUNTS = st.integers(1, 300).flatmap(
@@ -75,7 +80,9 @@ def test_p_value_against_the_formula_by_sums(counts, delta):
     tail = sum(weights[v:])
     alpha = max([sum(weights[v - i : v]) / i for i in range(1, v + 1)], default=0.0)
     expected = min(1.0, tail + 2 * m * delta * alpha)
-    assert one_run.p_value(m, r, v, epsilon=epsilon, delta=delta) == pytest.approx(expected)
+    assert one_run.p_value(m, r, v, epsilon=epsilon, delta=delta) == pytest.approx(
+        expected
+    )
 
 
 @settings(deadline=None)
@@ -91,7 +98,9 @@ def test_bound_grows_with_right_guesses_and_falls_with_m_delta(counts, delta):
 
 
 def _randomized_response(epsilon, num_pairs, seed):
-    """The mechanism for which the theorem is tight: each coin is reported, correctly with q."""
+    """The mechanism for which the theorem is tight: each coin is reported, correctly
+    with q.
+    """
     member, pairs = paired_coins(num_pairs, seed)
     rng = np.random.default_rng([seed, 7])
     honest = rng.random(num_pairs) < 1 / (1 + math.exp(-epsilon))
@@ -103,21 +112,28 @@ def _randomized_response(epsilon, num_pairs, seed):
 
 def _bound(epsilon, num_pairs, seed, *, num_trials=1):
     world = _randomized_response(epsilon, num_pairs, seed)
-    return one_run.audit(*world, delta=0.0, num_trials=num_trials)["epsilon_lower_bound"]
+    return one_run.audit(*world, delta=0.0, num_trials=num_trials)[
+        "epsilon_lower_bound"
+    ]
 
 
 def test_bound_exceeds_the_truth_in_at_most_the_stated_share_of_runs():
-    """200 runs at epsilon 1: more than 5 % plus 3 standard errors (19 runs) has odds < 0.004.
+    """200 runs at epsilon 1: more than 5 % plus 3 standard errors (19 runs) has odds <
+    0.004.
 
     The guard is no empty one: two thirds of the truth is exceeded far more often.
     """
     limit = 200 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 200))
-    above = [sum(_bound(truth, 400, seed) > 1 for seed in range(200)) for truth in (1.0, 1.5)]
+    above = [
+        sum(_bound(truth, 400, seed) > 1 for seed in range(200)) for truth in (1.0, 1.5)
+    ]
     assert above[0] <= limit < above[1]
 
 
 def test_all_bounds_of_a_sweep_hold_together():
-    """100 sweeps of 5 trials: at least one bound too high in at most 5 % + 3 standard errors."""
+    """100 sweeps of 5 trials: at least one bound too high in at most 5 % + 3 standard
+    errors.
+    """
     wrong = sum(
         any(_bound(1.0, 200, 5 * sweep + trial, num_trials=5) > 1 for trial in range(5))
         for sweep in range(100)
@@ -141,7 +157,9 @@ def test_a_mechanism_without_noise_is_caught(mode):
 
 
 def test_power_of_gaussian_scores():
-    """Section 3.5 at epsilon 4, m = 2600, r = 5 %: the median of six bounds is near 1.53."""
+    """Section 3.5 at epsilon 4, m = 2600, r = 5 %: the median of six bounds is near
+    1.53.
+    """
     mu = 0.9249
     bounds, estimates = [], []
     for seed in range(6):
@@ -171,12 +189,24 @@ def test_more_references_make_a_better_guesser():
     for seed in range(18):
         member, pairs = paired_coins(2_000, seed)
         trials.append(
-            signals(member, 1.0, seed=70 + seed, mode="paired", pairs=pairs, difficulty=difficulty)
+            signals(
+                member,
+                1.0,
+                seed=70 + seed,
+                mode="paired",
+                pairs=pairs,
+                difficulty=difficulty,
+            )
         )
     bounds = []
     alone = one_run.scores(trials[0], Knowledge())
-    for scores in (alone, *(one_run.all_scores(trials[:n])[0] for n in (3, len(trials)))):
-        bounds.append(one_run.audit(scores, trials[0], delta=1e-5)["epsilon_lower_bound"])
+    for scores in (
+        alone,
+        *(one_run.all_scores(trials[:n])[0] for n in (3, len(trials))),
+    ):
+        bounds.append(
+            one_run.audit(scores, trials[0], delta=1e-5)["epsilon_lower_bound"]
+        )
     assert bounds[0] < bounds[1]
     assert bounds[0] < bounds[2]
 
@@ -200,7 +230,9 @@ def test_clopper_pearson_vectors(counts, delta, expected):
 
 
 def test_clopper_pearson_of_noise_is_zero_although_its_threshold_was_chosen():
-    """Null scores give a positive bound in at most 5 % of 100 draws, plus 3 standard errors."""
+    """Null scores give a positive bound in at most 5 % of 100 draws, plus 3 standard
+    errors.
+    """
     positive = 0
     for seed in range(100):
         member = coins(400, seed)
@@ -209,7 +241,9 @@ def test_clopper_pearson_of_noise_is_zero_although_its_threshold_was_chosen():
     assert positive <= 11
 
 
-@pytest.mark.parametrize(("epsilon", "mu"), [(1, 0.2681), (2, 0.5016), (4, 0.9249), (8, 1.6660)])
+@pytest.mark.parametrize(
+    ("epsilon", "mu"), [(1, 0.2681), (2, 0.5016), (4, 0.9249), (8, 1.6660)]
+)
 def test_gaussian_epsilon(epsilon, mu):
     area = float(norm.cdf(mu / math.sqrt(2)))
     assert _estimates.gdp(area, delta=1e-5) == pytest.approx(epsilon, abs=2e-3)
@@ -248,8 +282,10 @@ def test_splits_without_coins_have_no_bound():
 
 
 def test_coins_of_records_certify_nothing_about_groups():
-    """A record more or less changes its group's clipped sum by up to 2 C, as a replaced group does:
-    a bound between the epsilon of adding a group and that of replacing one breaks no claim."""
+    """A record more or less changes its group's clipped sum by up to 2 C, as a replaced
+    group does: a bound between the epsilon of adding a group and that of replacing one
+    breaks no claim.
+    """
     member, pairs = paired_coins(200, 0)
     for mode, own in (("bernoulli", None), ("paired", pairs)):
         world = signals(member, strength=9.0, mode=mode, pairs=own)
@@ -260,7 +296,9 @@ def test_coins_of_records_certify_nothing_about_groups():
 
 
 def test_damaged_pairs_are_refused():
-    both = signals(np.ones(100, dtype=bool), mode="paired", pairs=np.repeat(np.arange(50), 2))
+    both = signals(
+        np.ones(100, dtype=bool), mode="paired", pairs=np.repeat(np.arange(50), 2)
+    )
     with refused("exactly one member in each pair"):
         one_run.audit(both.psi, both, delta=0.0)
     triple = signals(coins(99, 0), mode="paired", pairs=np.repeat(np.arange(33), 3))

@@ -38,14 +38,18 @@ def test_every_figure_is_for_the_curator_only():
     found = every_figure(world("paired"), knowledge())
     found |= of_sweep([world("paired", seed=seed) for seed in range(5)])[0]
     assert not [name for name in found if is_public(name)]
-    assert found.keys() >= {f"mia_{attack}_{figure}" for attack in NAMES for figure in FIGURES}
+    assert found.keys() >= {
+        f"mia_{attack}_{figure}" for attack in NAMES for figure in FIGURES
+    }
     for name in ("lower_bound", "estimate_fdp", "estimate_gdp", "estimate_cp"):
         assert found[f"epsilon_{name}"] >= 0
 
 
 @pytest.mark.slow  # every attack on 80 worlds
 def test_untrained_model_is_at_one_half():
-    """A model that has seen nothing: at most 17 of 128 intervals miss, 5 of an attack's 16."""
+    """A model that has seen nothing: at most 17 of 128 intervals miss, 5 of an attack's
+    16.
+    """
     misses = Counter()
     for seed in range(16):
         target = world(strength=0.0, seed=seed + 40)
@@ -76,11 +80,15 @@ def test_wrong_combinations_are_refused_by_name():
         record_scores(target, Knowledge(), attacks=["oracle"])
     with refused("expected shadow for the attack shadow, got none"):
         record_scores(target, Knowledge(), attacks=["shadow"])
-    assert panel(world(), {"one_run": world().psi}, delta=1e-5) == {}, "shuffled coins of records"
+    assert panel(world(), {"one_run": world().psi}, delta=1e-5) == {}, (
+        "shuffled coins of records"
+    )
 
 
 def test_panels_cost_little():
-    """Everything on 5000 records with 8 references: seconds, where a trial trains for minutes."""
+    """Everything on 5000 records with 8 references: seconds, where a trial trains for
+    minutes.
+    """
     trials = [world(n=5_000, seed=seed) for seed in range(9)]
     every_figure(world(), knowledge())  # imports
     started = time.process_time()

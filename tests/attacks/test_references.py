@@ -8,7 +8,15 @@ from scipy.stats import norm
 
 from tests.attacks._worlds import coins, of_sweep, paired_coins, signals
 from tests.refusals import refused
-from trainables.attacks import Knowledge, bavaria, calibrated, lira, loss_threshold, one_run, rmia
+from trainables.attacks import (
+    Knowledge,
+    bavaria,
+    calibrated,
+    lira,
+    loss_threshold,
+    one_run,
+    rmia,
+)
 from trainables.attacks._gaussians import ratio
 from trainables.attacks._panel import record_scores, sweep_scores
 from trainables.attacks._references import likelihoods, moments_of
@@ -21,7 +29,9 @@ DIFFICULTY = np.random.default_rng(99).normal(0, 2, N)
 
 
 def _sweep(strength=1.0, trials=TRIALS, n=N, difficulty=DIFFICULTY, population=0):
-    """Trials on records that differ in how hard they are, which a lone loss cannot tell apart."""
+    """Trials on records that differ in how hard they are, which a lone loss cannot tell
+    apart.
+    """
     outside = np.arange(n) >= n - population
     return [
         signals(
@@ -42,7 +52,8 @@ def auc_by(attack, trials):
 
 @pytest.mark.parametrize("trials", [4, 18])
 def test_a_trials_own_coins_leave_no_rounding_error_in_its_scores(trials):
-    # The one-run bound is void, and ties are broken by the coin, where a score depends on it.
+    # The one-run bound is void, and ties are broken by the coin, where a score depends
+    # on it.
     sweep = _sweep(trials=trials, n=500, difficulty=DIFFICULTY[:500], population=50)
     other = coins(500, 777) & ~sweep[0].population
     flipped = [replace(sweep[0], member=other), *sweep[1:]]
@@ -56,26 +67,41 @@ def test_lira_is_the_ratio_of_the_two_gaussians_that_the_references_show():
     """Against a plain loop, one variance for all records and one for each."""
     rng = np.random.default_rng(0)
     values, members = rng.normal(size=(12, 30)), rng.random((12, 30)) < 0.5
-    members[:2], members[2:4] = True, False  # every record has both sides, with a variance
+    members[:2], members[2:4] = (
+        True,
+        False,
+    )  # every record has both sides, with a variance
     moments = moments_of(list(values), list(members), num_records=30)
     psi = rng.normal(size=30)
-    sides = [[values[members[:, i] == side, i] for i in range(30)] for side in (False, True)]
+    sides = [
+        [values[members[:, i] == side, i] for i in range(30)] for side in (False, True)
+    ]
     common = [
-        np.sqrt(sum(((v - v.mean()) ** 2).sum() for v in side) / sum(len(v) - 1 for v in side))
+        np.sqrt(
+            sum(((v - v.mean()) ** 2).sum() for v in side)
+            / sum(len(v) - 1 for v in side)
+        )
         for side in sides
     ]
     for variance in ("global", "per_record"):
         expected = []
         for i in range(30):
             out, inside = sides[0][i], sides[1][i]
-            std = common if variance == "global" else (out.std(ddof=1), inside.std(ddof=1))
+            std = (
+                common
+                if variance == "global"
+                else (out.std(ddof=1), inside.std(ddof=1))
+            )
             log_in, log_out = (
-                norm.logpdf(psi[i], v.mean(), s) for v, s in ((inside, std[1]), (out, std[0]))
+                norm.logpdf(psi[i], v.mean(), s)
+                for v, s in ((inside, std[1]), (out, std[0]))
             )
             expected.append(log_in - log_out)
         np.testing.assert_allclose(ratio(psi, moments, variance=variance), expected)
     # Fewer than 64 models: one variance for all.
-    np.testing.assert_array_equal(ratio(psi, moments), ratio(psi, moments, variance="global"))
+    np.testing.assert_array_equal(
+        ratio(psi, moments), ratio(psi, moments, variance="global")
+    )
 
 
 def test_rmia_against_the_definition():
@@ -100,13 +126,17 @@ def test_rmia_against_the_definition():
 
 @EACH
 def test_knowing_other_models_beats_the_loss_alone(attack):
-    """Hard records look like non-members to a threshold; references take the hardness out."""
+    """Hard records look like non-members to a threshold; references take the hardness
+    out.
+    """
     trials = _sweep(strength=1.5)
     target = trials[0]
     alone = auc(loss_threshold.scores(target, Knowledge()), target.member)
     together = auc_by(attack, trials)
     assert together.low > alone.high
-    best = norm.cdf(1.5 / np.sqrt(2))  # the AUC of one who knows every record's hardness
+    best = norm.cdf(
+        1.5 / np.sqrt(2)
+    )  # the AUC of one who knows every record's hardness
     assert together.value > best - 0.07
     assert together.low < best
 
@@ -124,7 +154,9 @@ def test_trials_that_are_surer_of_everything_do_not_drown_the_others(attack):
     expected = auc_by(attack, trials).value
     heated = [
         replace(trial, log_confidence=-np.logaddexp(0, -factor * trial.psi))
-        for trial, factor in zip(trials, [1.0, *np.geomspace(0.5, 2, TRIALS - 1)], strict=True)
+        for trial, factor in zip(
+            trials, [1.0, *np.geomspace(0.5, 2, TRIALS - 1)], strict=True
+        )
     ]
     assert auc_by(attack, heated).value == pytest.approx(expected, abs=0.02)
 
@@ -138,7 +170,9 @@ def test_one_reference_is_enough_to_run():
 
 
 def test_variances_of_records_differ_and_many_models_show_it():
-    """With 80 models LiRA takes each record's own variance, which here helps at low FPR."""
+    """With 80 models LiRA takes each record's own variance, which here helps at low
+    FPR.
+    """
     rng = np.random.default_rng(0)
     n, models = 2_000, 80
     spread = np.exp(rng.normal(0, 1, n))
@@ -198,7 +232,9 @@ def test_sweep_panel_of_pairs_certifies_every_trial_at_a_share_of_the_error():
 def test_masks_that_tell_of_each_other_are_refused(design):
     if design == "balanced":
         rng = np.random.default_rng(0)
-        masks = np.stack([rng.permutation(np.repeat([True, False], 12)) for _ in range(N)], axis=1)
+        masks = np.stack(
+            [rng.permutation(np.repeat([True, False], 12)) for _ in range(N)], axis=1
+        )
     else:
         masks = np.stack([coins(N, seed % 3) for seed in range(4)])
     trials = [signals(mask, 1.0, seed=i) for i, mask in enumerate(masks)]
@@ -207,11 +243,18 @@ def test_masks_that_tell_of_each_other_are_refused(design):
 
 
 @pytest.mark.parametrize("seeds", [(0, 1, 1), (0, 0, 1, 1), (0, *[1] * 18)])
-def test_trials_of_two_splits_are_references_of_each_other_with_populations_of_their_own(seeds):
+def test_trials_of_two_splits_are_references_of_each_other_with_populations_of_their_own(
+    seeds,
+):
     n = 8_000
     populations = [np.random.default_rng(seed).random(n) < 0.1 for seed in (0, 1)]
     trials = [
-        signals(coins(n, i) & ~populations[split], 1.0, seed=i, population=populations[split])
+        signals(
+            coins(n, i) & ~populations[split],
+            1.0,
+            seed=i,
+            population=populations[split],
+        )
         for i, split in enumerate(seeds)
     ]
     together = sweep_scores(trials)

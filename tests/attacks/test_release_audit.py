@@ -1,4 +1,6 @@
-"""The audit of a release: 0 on independent text, positive on copies, never above the truth."""
+"""The audit of a release: 0 on independent text, positive on copies, never above the
+truth.
+"""
 
 import dataclasses
 import itertools
@@ -18,7 +20,13 @@ def records(n, seed):
     """Sentences of common words and one word of their own."""
     rng = np.random.default_rng(seed)
     return [
-        " ".join([*rng.choice(COMMON, size=6), f"name{seed}x{index}", *rng.choice(COMMON, size=2)])
+        " ".join(
+            [
+                *rng.choice(COMMON, size=6),
+                f"name{seed}x{index}",
+                *rng.choice(COMMON, size=2),
+            ]
+        )
         for index in range(n)
     ]
 
@@ -39,12 +47,17 @@ SIDES = coins(records(400, 1), 0)
 
 def test_copies_of_members_are_found():
     members, held_out = SIDES
-    found = audit_release(members[:100] + records(300, 2), members, held_out, delta=1e-5)
+    found = audit_release(
+        members[:100] + records(300, 2), members, held_out, delta=1e-5
+    )
     assert found.epsilon_lower_bound > 1.5
     assert found.p_value < 1e-9
     assert (found.num_copies_members, found.num_copies_held_out) == (100, 0)
     one = found.phrases[0]
-    assert (one.num_rare_members, one.num_rare_held_out) == (len(members), len(held_out))
+    assert (one.num_rare_members, one.num_rare_held_out) == (
+        len(members),
+        len(held_out),
+    )
     assert found.num_records == 400
     assert one.num_matched_members == found.num_copies_members
     assert one.num_matched_held_out == 0
@@ -56,11 +69,13 @@ def test_copies_of_members_are_found():
     [(0.0, 200, 20), (1e-9, 60, 8)],
 )
 def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
-    """A release that copies each record with a chance that is epsilon-DP: audits at p = .05.
+    """A release that copies each record with a chance that is epsilon-DP: audits at p =
+    .05.
 
-    A member is copied with probability q = e / (1 + e) of those copied, which is the worst case of
-    epsilon = 1. More than 5 % + 3 sigma (20 of 200, 8 of 60) bounds above 1 would be false alarms;
-    where the truth is epsilon = 3, most audits must object to 1.
+    A member is copied with probability q = e / (1 + e) of those copied, which is the
+    worst case of epsilon = 1. More than 5 % + 3 sigma (20 of 200, 8 of 60) bounds above
+    1 would be false alarms; where the truth is epsilon = 3, most audits must object to
+    1.
     """
     pool = records(300, 3)
 
@@ -70,7 +85,8 @@ def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
         for seed in range(num_audits):
             rng = np.random.default_rng(seed)
             member = rng.integers(0, 2, size=len(pool)).astype(bool)
-            # Copied where a noisy coin says "member": the answer is right with probability q.
+            # Copied where a noisy coin says "member": the answer is right with
+            # probability q.
             says = np.where(rng.random(len(pool)) < q, member, ~member)
             released = [text for text, say in zip(pool, says, strict=True) if say]
             sides = sides_of(pool, member)
@@ -84,27 +100,34 @@ def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
 
 @pytest.mark.slow  # 48 audits
 def test_equal_matches_are_ordered_independently_of_the_side():
-    """A release with every word of 784 records tells nothing: at p = .05, 6 or more of 40 audits
-    with a bound above 0 have a probability of 1.4 %.
+    """A release with every word of 784 records tells nothing: at p = .05, 6 or more of
+    40 audits with a bound above 0 have a probability of 1.4 %.
 
-    With the members' records first, the order of seed 0 began with members wherever the coins
-    fell, and every second audit gave a bound.
+    With the members' records first, the order of seed 0 began with members wherever the
+    coins fell, and every second audit gave a bound.
     """
     pool = [f"w{index}" for index in range(784)]
-    found = [audit_release(pool, *coins(pool, seed), delta=1e-9, orders=(1,)) for seed in range(40)]
+    found = [
+        audit_release(pool, *coins(pool, seed), delta=1e-9, orders=(1,))
+        for seed in range(40)
+    ]
     assert sum(audit.epsilon_lower_bound > 0 for audit in found) <= 5
     few, options = coins(pool[:60], 0), {"delta": 1e-3, "p": 0.99, "orders": (1,)}
-    of_seeds = [audit_release(pool[:60], *few, seed=seed, **options) for seed in range(8)]
+    of_seeds = [
+        audit_release(pool[:60], *few, seed=seed, **options) for seed in range(8)
+    ]
     assert len({audit.epsilon_lower_bound for audit in of_seeds}) > 1
 
 
 @pytest.mark.parametrize("num_records", [3, 4])
 def test_given_the_guess_the_bound_holds_with_its_confidence(num_records):
-    """Every outcome of the coins and of randomised response, weighted by its chance: no sampling.
+    """Every outcome of the coins and of randomised response, weighted by its chance: no
+    sampling.
 
-    The one record that alone is said to be a member is copied. It is one with probability q, and a
-    bound of log(p / (1 - p)) with p just above q is above the true epsilon: it may be given in at
-    most a share p of the audits that guess. Sides cut to one size would give it in 90 %.
+    The one record that alone is said to be a member is copied. It is one with
+    probability q, and a bound of log(p / (1 - p)) with p just above q is above the true
+    epsilon: it may be given in at most a share p of the audits that guess. Sides cut to
+    one size would give it in 90 %.
     """
     epsilon = math.log(3)
     q = math.exp(epsilon) / (1 + math.exp(epsilon))  # 3/4
@@ -115,7 +138,9 @@ def test_given_the_guess_the_bound_holds_with_its_confidence(num_records):
         says = [index == 0 for index in range(num_records)]
         right = sum(say == coin for say, coin in zip(says, coins_, strict=True))
         chance = q**right * (1 - q) ** (num_records - right)
-        found = audit_release(pool[:1], *sides_of(pool, coins_), delta=0, p=p, orders=(1,))
+        found = audit_release(
+            pool[:1], *sides_of(pool, coins_), delta=0, p=p, orders=(1,)
+        )
         row = found.phrases[0]
         guesses += chance * (row.num_matched_members + row.num_matched_held_out > 0)
         alarms += chance * (found.epsilon_lower_bound > epsilon)
@@ -145,11 +170,16 @@ def test_more_delta_and_less_risk_certify_less():
 
 def test_a_phrase_that_one_record_repeats_is_its_own():
     found = audit_release(["x"], ["x y x"], ["y"], delta=0, orders=(1,))
-    assert (found.phrases[0].num_rare_members, found.phrases[0].num_matched_members) == (1, 1)
+    assert (
+        found.phrases[0].num_rare_members,
+        found.phrases[0].num_matched_members,
+    ) == (1, 1)
 
 
 def test_a_release_counted_by_hand():
-    """Of each order: rare members and held-out records, those of them that are matched, p."""
+    """Of each order: rare members and held-out records, those of them that are matched,
+    p.
+    """
     released = ["a b c", "G", "g", "x y", "e f", "h i"]
     found = audit_release(released, ["a b c d", "e f", "h i h"], ["x b", "g"], delta=0)
     assert [dataclasses.astuple(row)[:6] for row in found.phrases] == [
@@ -167,7 +197,10 @@ def test_every_cap_on_the_guesses_has_its_share_of_the_risk():
     members, held_out = SIDES
     found = audit_release(members[:100], members, held_out, delta=1e-5, orders=(1,))
     caps = [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 400]
-    bounds = [epsilon_lower_bound(400, cap, min(cap, 100), delta=1e-5, p=0.05 / 18) for cap in caps]
+    bounds = [
+        epsilon_lower_bound(400, cap, min(cap, 100), delta=1e-5, p=0.05 / 18)
+        for cap in caps
+    ]
     assert found.epsilon_lower_bound == pytest.approx(max(bounds), rel=1e-12)
 
 

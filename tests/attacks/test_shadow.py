@@ -43,12 +43,19 @@ def test_one_shadow_for_each_architecture_and_corpus():
     key = shadow.cache_key(**base)
     assert key == shadow.cache_key(**base)
     others = {"architecture": "bert", "corpus": "f01", "split_seed": 1, "epochs": 4}
-    assert key not in {shadow.cache_key(**(base | {name: each})) for name, each in others.items()}
+    assert key not in {
+        shadow.cache_key(**(base | {name: each})) for name, each in others.items()
+    }
 
 
 @pytest.mark.parametrize(
     ("target", "expected"),
-    [("atis", "nlu_eval"), ("snips", "nlu_eval"), ("nlu_eval", "snips"), ("mine", "nlu_eval")],
+    [
+        ("atis", "nlu_eval"),
+        ("snips", "nlu_eval"),
+        ("nlu_eval", "snips"),
+        ("mine", "nlu_eval"),
+    ],
 )
 def test_default_shadow_corpus(target, expected):
     assert shadow.default_corpus(target, ("atis", "nlu_eval", "snips")) == expected
@@ -57,5 +64,8 @@ def test_default_shadow_corpus(target, expected):
 
 
 def test_shared_texts_are_left_out_of_the_shadow():
-    shadows, target = np.array([1, 2, 3], dtype=np.uint64), np.array([2, 9], dtype=np.uint64)
+    shadows, target = (
+        np.array([1, 2, 3], dtype=np.uint64),
+        np.array([2, 9], dtype=np.uint64),
+    )
     assert shadow.disjoint(shadows, target).tolist() == [True, False, True]

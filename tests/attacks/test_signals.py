@@ -12,7 +12,9 @@ from trainables.errors import InvalidData
 
 def test_feature_vector():
     """The worked example: a CRF over 3 tags and 2 tokens, and an intent head of 4."""
-    marginals = np.array([[0.596544, 0.322723, 0.080733], [0.129813, 0.796114, 0.074073]])
+    marginals = np.array(
+        [[0.596544, 0.322723, 0.080733], [0.129813, 0.796114, 0.074073]]
+    )
     found = features_of(
         intent_log_probs=np.log([[0.7, 0.2, 0.06, 0.04]]),
         token_marginals=marginals,
@@ -34,7 +36,9 @@ def _pass(rng, lengths, num_intents, num_tags):
 
 @pytest.mark.parametrize(("num_intents", "num_tags"), [(2, 2), (150, 127)])
 def test_width_is_8_for_every_label_set(num_intents, num_tags):
-    found = features_of(**_pass(np.random.default_rng(0), np.array([1, 4]), num_intents, num_tags))
+    found = features_of(
+        **_pass(np.random.default_rng(0), np.array([1, 4]), num_intents, num_tags)
+    )
     assert found.shape == (2, 8)
     padded = num_intents == 2
     assert ((found[:, 2] == 0).all(), (found[:, 5] == 0).all()) == (padded, padded)
@@ -95,7 +99,10 @@ def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, damage):
     ("change", "message"),
     [
         ({"records": np.array([1, 1])}, "strictly increasing"),
-        ({"log_confidence": np.array([np.nan, 0])}, "finite signals.log_confidence, got 1"),
+        (
+            {"log_confidence": np.array([np.nan, 0])},
+            "finite signals.log_confidence, got 1",
+        ),
         ({"features": np.zeros((2, 7))}, r"signals.features of shape \(2, 8\)"),
         ({"population": np.array([True, False])}, "no member in the population"),
     ],

@@ -31,13 +31,20 @@ def build(engine="edp_sgd", *, undeclared=(), **privacy):
 
 def card(mechanism, **facts):
     facts = {"provenance": "trained from scratch", "step_audit": _AUDIT, **facts}
-    return make(mechanism, account(mechanism), trial_id="0123456789ab", corpus="atis", **facts)
+    return make(
+        mechanism, account(mechanism), trial_id="0123456789ab", corpus="atis", **facts
+    )
 
 
 def test_the_card_says_where_noise_is_not_the_ciphers():
-    for secure, said in ((True, "AES-256-CTR"), (False, "secure_noise=false): not a cipher")):
+    for secure, said in (
+        (True, "AES-256-CTR"),
+        (False, "secure_noise=false): not a cipher"),
+    ):
         made = card(build(), secure_noise=secure)
-        (generator,) = (line for line in made.randomness if line.startswith("noise generator"))
+        (generator,) = (
+            line for line in made.randomness if line.startswith("noise generator")
+        )
         assert said in generator
 
 
@@ -54,7 +61,13 @@ def test_the_card_is_json_and_keeps_every_figure():
 def test_the_page_says_what_is_not_covered():
     page = to_markdown(card(build()))
     for words in (
-        *("replaced", "delta * n = 2.5", "no guarantee", "validation", "floating-point"),
+        *(
+            "replaced",
+            "delta * n = 2.5",
+            "no guarantee",
+            "validation",
+            "floating-point",
+        ),
         *("choice of this trial", "secret key", "2 C", "atis", "measured 0.177"),
         *curator_only(),
     ):
@@ -63,10 +76,13 @@ def test_the_page_says_what_is_not_covered():
 
 
 @pytest.mark.parametrize(
-    ("sampling", "kept"), [("poisson", True), ("random_allocation", True), ("shuffle", False)]
+    ("sampling", "kept"),
+    [("poisson", True), ("random_allocation", True), ("shuffle", False)],
 )
 def test_the_card_says_that_participation_is_kept_secret(sampling, kept):
-    """Amplification by sampling holds against those alone who do not see who was in a step."""
+    """Amplification by sampling holds against those alone who do not see who was in a
+    step.
+    """
     found = card(build("dp_sgd", sampling=sampling)).adversary
     assert ("which records took part in a step" in found) is kept
 
@@ -98,7 +114,9 @@ def test_the_stated_figures_are_never_rounded_down(n, z):
     mechanism = build(delta=delta, noise_multiplier=z)
     found = card(mechanism)
     epsilon, stated = found.guarantee.partition("(")[2].partition(")")[0].split(", ")
-    (row,) = (line for line in to_markdown(found).splitlines() if line.startswith("| delta |"))
+    (row,) = (
+        line for line in to_markdown(found).splitlines() if line.startswith("| delta |")
+    )
     for shown in (stated, row.split("|")[2]):
         assert delta <= float(shown) <= delta * (1 + 1e-5)
     least = account(mechanism).epsilon
@@ -110,7 +128,9 @@ def test_the_sweep_around_the_trial():
     alone = card(mechanism)
     assert "no total was given" in to_markdown(alone)
     total = certify([release(mechanism)] * 4, delta=5e-4, effort="total")
-    page = to_markdown(with_sweep(alone, total=asdict(total), refused="a grid run whole"))
+    page = to_markdown(
+        with_sweep(alone, total=asdict(total), refused="a grid run whole")
+    )
     assert "all 4 released trials together" in page
     assert "a grid run whole" in page
     infinite = certify([release(build("sgd"))], delta=5e-4, effort="total")
@@ -124,16 +144,26 @@ def test_the_sweep_around_the_trial():
 def test_groups_and_records_are_distinguished():
     grouped = card(build(unit="group", max_records_per_group=5))
     assert "group of records" in grouped.guarantee
-    assert not any("a person with several records" in line for line in grouped.not_covered)
-    assert any("a person with several records" in line for line in card(build()).not_covered)
+    assert not any(
+        "a person with several records" in line for line in grouped.not_covered
+    )
+    assert any(
+        "a person with several records" in line for line in card(build()).not_covered
+    )
 
 
 def test_what_a_card_says_too_much_is_dropped():
     made = card(build()).to_dict()
     made["datasets"]["training"]["fingerprint"] = "f" * 64
-    more = {**made, "num_duplicates": 3, "mechanism": {**made["mechanism"], "records": 7}}
+    more = {
+        **made,
+        "num_duplicates": 3,
+        "mechanism": {**made["mechanism"], "records": 7},
+    }
     found = json.dumps(read(more, where="a test").to_dict())
-    assert not any(word in found for word in ("fingerprint", "ffff", "num_duplicates", "7}"))
+    assert not any(
+        word in found for word in ("fingerprint", "ffff", "num_duplicates", "7}")
+    )
     with refused("expected a privacy card in a test, got a damaged delta", InvalidData):
         read({**made, "delta": "much"}, where="a test")
 

@@ -1,4 +1,6 @@
-"""A temporary entry: one file beside those of a shelf, and one line in the shelf's list."""
+"""A temporary entry: one file beside those of a shelf, and one line in the shelf's
+list.
+"""
 
 import importlib
 import sys
@@ -13,13 +15,17 @@ from trainables.config.trial import SHELVES, TrialConfig, union_of
 def read_lists_anew():
     """Let a config be of the entries that are listed now, as in a new process."""
     for section in SHELVES:
-        TrialConfig.__pydantic_fields__[section].annotation = get_args(union_of(section))[0]
+        TrialConfig.__pydantic_fields__[section].annotation = get_args(
+            union_of(section)
+        )[0]
     TrialConfig.model_rebuild(force=True)
 
 
 @pytest.fixture
 def drop_in(tmp_path, monkeypatch):
-    """`drop_in(shelf, name, text, kind)` puts one new entry on a shelf, for one test."""
+    """`drop_in(shelf, name, text, kind)` puts one new entry on a shelf, for one
+    test.
+    """
     added = []
 
     def add(shelf, name, text, kind=None):

@@ -26,7 +26,9 @@ def mechanism(engine, noise_multiplier=1.0, **privacy):
 
 
 def figure(name, what, delta=1e-5):
-    """An accountant's figure; None where it has no theorem, which it must say by its name."""
+    """An accountant's figure; None where it has no theorem, which it must say by its
+    name.
+    """
     try:
         module = catalogue.entry("accountants", name)
         if name in _BOUNDS:
@@ -87,7 +89,9 @@ def test_a_reason_makes_it_infinite(name, engine):
 
 
 def test_every_guarantee_of_a_mechanism_bounds_the_exact_one():
-    """Accountants that apply to one mechanism agree up to the looseness of upper bounds."""
+    """Accountants that apply to one mechanism agree up to the looseness of upper
+    bounds.
+    """
     for engine, exact in (("edp_sgd", "gaussian"), ("dp_sgd", "pld")):
         what = mechanism("edp_sgd" if engine == "edp_sgd" else "dp_sgd")
         least = figure(exact, what)

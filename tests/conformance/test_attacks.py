@@ -17,9 +17,13 @@ PARTS = {"references", "shadow", "texts", "coins"}
 
 
 def scores(attack, target, seed=0):
-    """Those of a trial; of an attack that needs references, beside four other trials."""
+    """Those of a trial; of an attack that needs references, beside four other
+    trials.
+    """
     if "references" in attack.NEEDS:
-        return attack.all_scores([target, *(world("paired", seed=seed) for seed in range(1, 5))])[0]
+        return attack.all_scores(
+            [target, *(world("paired", seed=seed) for seed in range(1, 5))]
+        )[0]
     return attack.scores(target, knowledge(), seed=seed)
 
 
@@ -46,7 +50,9 @@ def test_gives_a_finite_number_for_every_record(attack):
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(found, again)
     for name in ("features", "log_confidence"):
-        np.testing.assert_array_equal(getattr(target, name), getattr(world("paired"), name))
+        np.testing.assert_array_equal(
+            getattr(target, name), getattr(world("paired"), name)
+        )
 
 
 def test_higher_says_member(attack):
@@ -82,7 +88,9 @@ def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
     assert all("guess" in valid_attacks(mode) for mode in get_args(SplitMode))
     chosen = parse({"evaluation": {"attacks": ["guess"]}})
     assert chosen.id != parse({"evaluation": {"attacks": ["loss_threshold"]}}).id
-    both = record_scores(world("paired"), Knowledge(), attacks=["guess", "loss_threshold"])
+    both = record_scores(
+        world("paired"), Knowledge(), attacks=["guess", "loss_threshold"]
+    )
     found = panel(world("paired"), both, delta=1e-5)
     assert found["mia_guess_auc"] == found["mia_loss_threshold_auc"] > 0.6
     assert not is_public("mia_guess_auc")

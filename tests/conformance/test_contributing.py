@@ -1,4 +1,6 @@
-"""The table of CONTRIBUTING.md: every entry of a shelf has what it says, and each has a suite."""
+"""The table of CONTRIBUTING.md: every entry of a shelf has what it says, and each has a
+suite.
+"""
 
 import importlib
 import inspect
@@ -18,7 +20,9 @@ _NAME = re.compile(r"`(\w+)(?:\(([^)]*)\))?`")
 
 @dataclass(frozen=True)
 class Row:
-    """What entries of a shelf have: `members` by kind ("" for all), with their parameters."""
+    """What entries of a shelf have: `members` by kind ("" for all), with their
+    parameters.
+    """
 
     shelf: str
     kinds: tuple[str, ...]
@@ -57,7 +61,10 @@ def problems(row):
         kind = catalogue.kind_of(shelf, name)
         module = catalogue.entry(shelf, name)
         for member, parameters in row.required(kind).items():
-            found += [f"{row.shelf}.{name}: {text}" for text in _lack(module, member, parameters)]
+            found += [
+                f"{row.shelf}.{name}: {text}"
+                for text in _lack(module, member, parameters)
+            ]
     return found
 
 
@@ -69,17 +76,31 @@ def _lack(module, member, parameters):
     own = inspect.signature(getattr(module, member)).parameters.values()
     named = [f"{p.name}=" if p.kind is p.KEYWORD_ONLY else p.name for p in own]
     # A further parameter may have a default.
-    found = [n for n, p in zip(named, own, strict=True) if n in parameters or p.default is p.empty]
+    found = [
+        n
+        for n, p in zip(named, own, strict=True)
+        if n in parameters or p.default is p.empty
+    ]
     return [] if found == [*parameters] else [f"{member}({', '.join(found)})"]
 
 
-_ROWS = [row for row in rows() if row.shelf not in ("sweep.commands", "trainables.metrics")]
+_ROWS = [
+    row for row in rows() if row.shelf not in ("sweep.commands", "trainables.metrics")
+]
 
 
 def test_the_table_is_read():
     shelves = {row.shelf.rpartition(".")[2] for row in rows()}
     assert shelves >= {
-        *("datasets", "models", "engines", "schedules", "accountants", "attacks", "metrics"),
+        *(
+            "datasets",
+            "models",
+            "engines",
+            "schedules",
+            "accountants",
+            "attacks",
+            "metrics",
+        ),
         *("generation", "strategies", "optimizers", "learning_rates", "commands"),
     }
     (engines,) = (row for row in rows() if row.shelf == "trainables.dp.engines")
@@ -95,7 +116,9 @@ def test_every_entry_has_what_the_table_says(row):
     assert kinds == (set(row.kinds) or {None})
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if row.suite != "–"], ids=lambda r: r.shelf)
+@pytest.mark.parametrize(
+    "row", [row for row in rows() if row.suite != "–"], ids=lambda r: r.shelf
+)
 def test_each_shelf_has_its_suite(row):
     (suite,) = (_ROOT / "tests").rglob(row.suite)
     assert row.shelf.rpartition(".")[2] in suite.read_text().lower()
@@ -103,7 +126,9 @@ def test_each_shelf_has_its_suite(row):
 
 def test_an_entry_that_lacks_something_is_found(drop_in):
     drop_in(
-        "schedules", "bare", '"""A decay without a mark."""\n\n\ndef factor(epoch):\n    return 1\n'
+        "schedules",
+        "bare",
+        '"""A decay without a mark."""\n\n\ndef factor(epoch):\n    return 1\n',
     )
     (row,) = (row for row in _ROWS if row.shelf == "trainables.dp.schedules")
     assert problems(row) == [

@@ -31,7 +31,9 @@ def entry(name):
 
 
 def test_the_shelf_has_the_papers_corpora():
-    assert {"atis", "snips", "nlu_eval"} <= set(catalogue.names("datasets", kind="frames"))
+    assert {"atis", "snips", "nlu_eval"} <= set(
+        catalogue.names("datasets", kind="frames")
+    )
     assert {"smcalflow", "treedst"} <= set(catalogue.names("datasets", kind="pairs"))
 
 
@@ -39,7 +41,9 @@ def test_the_contract(name, entry):
     kind = catalogue.kind_of("datasets", name)
     assert kind in {task.datasets for task in ENTRIES.values()}
     assert isinstance(entry.PUBLIC, bool)
-    assert RECORDS[kind].__name__ in str(inspect.signature(entry.read).return_annotation)
+    assert RECORDS[kind].__name__ in str(
+        inspect.signature(entry.read).return_annotation
+    )
     place = Path(entry.default_path())
     assert not place.is_absolute()
     assert ".." not in place.parts
@@ -123,9 +127,14 @@ def test_a_new_corpus_is_found_used_in_a_space_and_priced(drop_in, tmp_path):
         }
     )
     plan = planning.make(space, account=Accounting(settings_in(tmp_path)))
-    assert [trial.num_records for trial in plan.to_run] == [54, 108]  # 45 in 100 of 120 and 240
+    assert [trial.num_records for trial in plan.to_run] == [
+        54,
+        108,
+    ]  # 45 in 100 of 120 and 240
     assert plan.to_run[0].epsilon > plan.to_run[1].epsilon
     with refused(r"^unknown field data\.lamps for data atis"):
         parse({"data": {"lamps": 3}})
-    corpus = open_corpus(plan.to_run[0].config.data, data_dir=tmp_path, cache_dir=tmp_path / "c")
+    corpus = open_corpus(
+        plan.to_run[0].config.data, data_dir=tmp_path, cache_dir=tmp_path / "c"
+    )
     assert corpus.num_records == 120

@@ -112,7 +112,9 @@ def test_no_module_names_an_engine_outside_its_file():
                 continue
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    found += [f"{file.name}:{node.lineno}"] * bool(word.search(node.value))
+                    found += [f"{file.name}:{node.lineno}"] * bool(
+                        word.search(node.value)
+                    )
     assert found == []
 
 
@@ -160,7 +162,8 @@ def quiet(drop_in):
 
 def test_a_new_engine_is_found_with_fields_of_its_own(quiet):
     first, second = (
-        parse({"engine": quiet, "privacy": {"loudness": loudness}}) for loudness in (0.5, 0.6)
+        parse({"engine": quiet, "privacy": {"loudness": loudness}})
+        for loudness in (0.5, 0.6)
     )
     assert first == parse({"engine": quiet})
     assert first.id != second.id
@@ -185,18 +188,31 @@ def test_a_new_engine_is_planned_and_held_to_a_budget(quiet, tmp_path):
             "name": "s",
             "base": {"data": {"name": "atis"}, "training": {"epochs": 2}},
             "variants": [
-                {"name": "mine", "set": {"engine": quiet}, "axes": {"privacy.loudness": [1, 2]}},
-                {"name": "plain", "baseline": True, "set": {"engine": engines.BASELINE}},
+                {
+                    "name": "mine",
+                    "set": {"engine": quiet},
+                    "axes": {"privacy.loudness": [1, 2]},
+                },
+                {
+                    "name": "plain",
+                    "baseline": True,
+                    "set": {"engine": engines.BASELINE},
+                },
             ],
             "axes": {"privacy.noise_multiplier": [0.5, 2.0]},
             "budget": {"epsilon": 3.0},
         }
     )
     plan = planning.make(space, account=Accounting(settings_in(tmp_path)))
-    assert [trial.values["privacy.noise_multiplier"] for trial in plan.to_run[:2]] == [2.0, 2.0]
+    assert [trial.values["privacy.noise_multiplier"] for trial in plan.to_run[:2]] == [
+        2.0,
+        2.0,
+    ]
     assert all(trial.epsilon and trial.epsilon <= 3 for trial in plan.to_run[:2])
     assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]
-    assert plan.to_run[2].values == {}, "noise is no part of a baseline, whose points are one"
+    assert plan.to_run[2].values == {}, (
+        "noise is no part of a baseline, whose points are one"
+    )
     two = parse({"engine": quiet, "training": {"num_workers": 2}})
     with refused(r"expected training\.num_workers=1, got 2"):
         build(two, num_records=2_560)

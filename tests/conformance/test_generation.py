@@ -11,7 +11,9 @@ from trainables.config.trial import entry_fields, parse
 from trainables.generation._material import PARSES, UTTERANCES, Plan, TrainingTexts
 
 _NAMES = catalogue.names("generation")
-_MATERIAL = TrainingTexts(("call ann", "wake me"), ("(call ann)", "(alarm)"), ("phone", "clock"))
+_MATERIAL = TrainingTexts(
+    ("call ann", "wake me"), ("(call ann)", "(alarm)"), ("phone", "clock")
+)
 _TEXT = {
     "task": "synthesis",
     "engine": "dp_sgd",
@@ -109,7 +111,10 @@ def test_a_new_method_is_found_used_in_a_space_and_priced(drop_in):
             "base": {**_TEXT, "synthesis": {"parse_epochs": 2, "method": "two_stage"}},
             "variants": [
                 {"name": "two"},
-                {"name": "mine", "set": {"synthesis.method": "surplus", "synthesis.surplus": 4}},
+                {
+                    "name": "mine",
+                    "set": {"synthesis.method": "surplus", "synthesis.surplus": 4},
+                },
             ],
         }
     )

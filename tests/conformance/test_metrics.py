@@ -8,8 +8,11 @@ from trainables.metrics._counts import from_table, table
 
 METRICS = [  # entries that are functions of `Counts`
     module
-    for module in (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
-    if getattr(getattr(module, "value", None), "__annotations__", {}).get("counts") is Counts
+    for module in (
+        catalogue.entry("metrics", name) for name in catalogue.names("metrics")
+    )
+    if getattr(getattr(module, "value", None), "__annotations__", {}).get("counts")
+    is Counts
 ]
 
 
@@ -31,7 +34,12 @@ def metric(request):
 
 def test_the_shelf_has_the_papers_metrics():
     names = {module.__name__.rpartition(".")[2] for module in METRICS}
-    assert names >= {"semantic_error_rate", "intent_accuracy", "frame_accuracy", "slot_f1"}
+    assert names >= {
+        "semantic_error_rate",
+        "intent_accuracy",
+        "frame_accuracy",
+        "slot_f1",
+    }
     assert slot_f1.OF_COUNTS["slot_f1_strict"] is slot_f1.strict
 
 
@@ -40,7 +48,9 @@ def test_perfect_and_worst(metric):
     wrong = [Frame("b", (("t", 1, 2),))] * 5
     good = float(metric.value(count_frames(truth, truth).total()))
     bad = float(metric.value(count_frames(truth, wrong).total()))
-    (name,) = (name for name, function in metric.OF_COUNTS.items() if function is metric.value)
+    (name,) = (
+        name for name, function in metric.OF_COUNTS.items() if function is metric.value
+    )
     higher = figures.registry()[name].better == "higher"
     assert good == (1.0 if higher else 0.0)
     assert (bad < good) == higher
@@ -58,7 +68,9 @@ def test_is_elementwise_and_finite(metric):
 def test_depends_on_the_sum_alone(metric):
     counts = count_frames(_frames(0), _frames(1))
     pieces = table(counts)[:20].sum(axis=0) + table(counts)[20:].sum(axis=0)
-    assert float(metric.value(from_table(pieces))) == float(metric.value(counts.total()))
+    assert float(metric.value(from_table(pieces))) == float(
+        metric.value(counts.total())
+    )
 
 
 def test_no_slots_at_all_is_no_error(metric):

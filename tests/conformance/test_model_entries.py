@@ -64,7 +64,11 @@ def test_a_new_model_is_found_used_in_a_space_and_trained(drop_in, place, tmp_pa
             "base": usual,
             "variants": [
                 {"name": "usual"},
-                {"name": "mine", "set": {"model.name": "narrow"}, "axes": {"model.width": [4, 8]}},
+                {
+                    "name": "mine",
+                    "set": {"model.name": "narrow"},
+                    "axes": {"model.width": [4, 8]},
+                },
             ],
         }
     )

@@ -1,4 +1,6 @@
-"""A new accountant and a new decay are a file and a line each: found, held to budgets."""
+"""A new accountant and a new decay are a file and a line each: found, held to
+budgets.
+"""
 
 import pytest
 
@@ -54,13 +56,20 @@ def test_they_are_found():
     assert "basic" in catalogue.names("accountants", kind="guarantee")
     assert "staircase" in catalogue.names("schedules")
     built = build(config(noise_multiplier=4.0), num_records=640)
-    assert [built.noise_multiplier_at(epoch) for epoch in (0, 1, 2, 5)] == [4.0, 4.0, 2.0, 1.0]
+    assert [built.noise_multiplier_at(epoch) for epoch in (0, 1, 2, 5)] == [
+        4.0,
+        4.0,
+        2.0,
+        1.0,
+    ]
 
 
 def test_a_target_is_met_by_them(tmp_path):
     wanted = config(noise_multiplier={"target_epsilon": 20.0}, accountant="basic")
     for _ in range(2):  # worked out, and found again
-        found, mechanism = FigureCache(tmp_path / "cache").resolve(wanted, num_records=640)
+        found, mechanism = FigureCache(tmp_path / "cache").resolve(
+            wanted, num_records=640
+        )
         summary = accounting.account(mechanism, accountant="basic")
         assert 0.99 * 20 <= summary.epsilon <= 20
         assert (summary.accountant, summary.tight) == ("basic", False)
@@ -83,7 +92,9 @@ def test_a_budget_is_held_by_them():
     budget = Budget(epsilon=costs[3], accountant="basic")
     permitted = [epsilon_refusal(budget, built, done) is None for done in range(6)]
     assert permitted == [done < 4 for done in range(6)]
-    assert "(basic) after 6 epochs exceeds budget.epsilon" in str(epsilon_refusal(budget, built, 5))
+    assert "(basic) after 6 epochs exceeds budget.epsilon" in str(
+        epsilon_refusal(budget, built, 5)
+    )
 
 
 def test_one_that_claims_too_little_changes_nothing(drop_in):
@@ -97,5 +108,6 @@ def test_one_of_another_kind_holds_no_target(drop_in):
     drop_in("accountants", "guess", ACCOUNTANT, "figure")
     with refused(r"guess: it is no guarantee .*basic, gaussian"):
         accounting.resolve(
-            config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"), num_records=640
+            config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"),
+            num_records=640,
         )

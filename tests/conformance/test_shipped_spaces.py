@@ -1,5 +1,5 @@
-"""Every shipped space runs to its end on Ray, with a tiny trial, or one a variant, and is shown,
-reported and exported. A new file in `search_spaces/` inherits this test.
+"""Every shipped space runs to its end on Ray, with a tiny trial, or one a variant, and
+is shown, reported and exported. A new file in `search_spaces/` inherits this test.
 """
 
 import csv
@@ -31,7 +31,11 @@ from trainables.config.trial import parse
 pytestmark = IGNORED
 # What is passed to --set where a space sets the field, or sets it to this value.
 SMALL = {
-    "resources": {"resources.executor": "gang", "resources.workers": 1, "resources.slots": 1},
+    "resources": {
+        "resources.executor": "gang",
+        "resources.workers": 1,
+        "resources.slots": 1,
+    },
     "task=nlu": {
         "data.name": "communication",
         "data.num_utterances": 1_000,
@@ -73,7 +77,9 @@ SMALL = {
     "synthesis.parse_epochs": {"synthesis.parse_epochs": 1},
     "synthesis.only_function": {"synthesis.only_function": "CreateEvent"},
     "repeats": {"repeats": 1},
-    "search.strategy=private_selection": {"search.num_trials": {"law": "geometric", "mean": 1.5}},
+    "search.strategy=private_selection": {
+        "search.num_trials": {"law": "geometric", "mean": 1.5}
+    },
     "search.strategy=tpe": {"search.num_samples": 2},
     # Its private trials count steps and its baselines epochs; --set reaches both.
     "name=paper_models": {"privacy.sampling": "poisson"},
@@ -103,10 +109,16 @@ def fields_in(part, prefix=""):
 def small(document):
     """Overrides that leave little to train, by dotted path."""
     base, chosen = {"task": "nlu", **document["base"]}, {}
-    for part in (document, base, *(each.get("set", {}) for each in document.get("variants", []))):
+    for part in (
+        document,
+        base,
+        *(each.get("set", {}) for each in document.get("variants", [])),
+    ):
         for path, value in fields_in(part):
             chosen |= SMALL.get(path, {}) | SMALL.get(f"{path}={value}", {})
-    chosen.pop("training.epochs" if "steps" in base["training"] else "training.steps", None)
+    chosen.pop(
+        "training.epochs" if "steps" in base["training"] else "training.steps", None
+    )
     return chosen
 
 
@@ -123,8 +135,9 @@ def points_of(space, *, every):
 
 
 def joined(name, several, *, every):
-    """The document of a space with the points of several, under their names, and with the search of
-    the one that chooses its trials by their results: the points of the others are its baselines.
+    """The document of a space with the points of several, under their names, and with
+    the search of the one that chooses its trials by their results: the points of the
+    others are its baselines.
     """
     adaptive = [space for space in several if space.search.is_adaptive]
     fixed = [
@@ -166,13 +179,17 @@ def place(tmp_path_factory):
         yield folder
 
 
-@pytest.mark.parametrize("which", ["last", pytest.param("every", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "which", ["last", pytest.param("every", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("task", objectives.tasks())
 def test_the_shipped_spaces_run_in_one_sweep_and_its_results_can_be_seen(
     task, which, place, cluster, capsys
 ):
     """On Ray: a sweep for each would spend 25 s of a processor on starts of Ray."""
-    several = [space for space in map(small_space, shipped_spaces()) if space.task == task]
+    several = [
+        space for space in map(small_space, shipped_spaces()) if space.task == task
+    ]
     document = joined(f"{task}-{which}", several, every=which == "every")
     trials = run_and_look(document, {}, place, cluster, capsys)
     ran = [trial["config"] for trial in trials]
@@ -228,7 +245,9 @@ def run_and_look(document, overrides, place, cluster, capsys):
     for trial in ran["trials"]:
         of_a_space.setdefault(trial["variant"].rpartition(": ")[0], []).append(trial)
     for several in of_a_space.values():
-        chosen = next((t for t in several if t["epsilon"] not in (0, "inf")), several[0])
+        chosen = next(
+            (t for t in several if t["epsilon"] not in (0, "inf")), several[0]
+        )
         folder = f"{name}-{chosen['id']}"
         sweep("export", name, "--trial", chosen["id"], "--to", folder)
         check_export(place / folder, chosen)
@@ -236,7 +255,9 @@ def run_and_look(document, overrides, place, cluster, capsys):
 
 
 def check_live_metrics(values, ran):
-    """Ray serves each trial; the number of trials of a private selection is a secret."""
+    """Ray serves each trial; the number of trials of a private selection is a
+    secret.
+    """
     trials = ran["trials"]
     if "selection" in ran:
         assert values == {}
@@ -249,7 +270,9 @@ def check_live_metrics(values, ran):
 
 def check_mlflow(name, ran):
     """Each trial has one run, with the final figures."""
-    client = importlib.import_module("mlflow").MlflowClient(from_environment().tracking_uri)
+    client = importlib.import_module("mlflow").MlflowClient(
+        from_environment().tracking_uri
+    )
     experiment = client.get_experiment_by_name("sweeps").experiment_id
     runs = client.search_runs(
         [experiment], f"tags.`sweep.name` = '{name}' and tags.`sweep.trial` != ''"
@@ -273,11 +296,16 @@ def check_report(folder, trials):
 
 
 def check_export(folder, trial):
-    """A whole folder whose config is the trial's, whose card has its epsilon, with weights."""
+    """A whole folder whose config is the trial's, whose card has its epsilon, with
+    weights.
+    """
     require_whole(folder)
     exported = parse(yaml.safe_load((folder / "config.yaml").read_text()))
     assert exported.model_dump(mode="json") == trial["config"]
-    assert json.loads((folder / "privacy_card.json").read_text())["epsilon"] == trial["epsilon"]
+    assert (
+        json.loads((folder / "privacy_card.json").read_text())["epsilon"]
+        == trial["epsilon"]
+    )
     weights = sorted(folder.glob("model/**/*.safetensors"))
     assert weights
     for path in weights:

@@ -62,7 +62,9 @@ def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(n
         assert found.values["model.hidden_size"] in (16, 32, 64)
         loss = float(found.values["training.learning_rate"])
         observations.append(
-            Observation(variant="all", values=found.values, state="done", objectives=(loss,) * 2)
+            Observation(
+                variant="all", values=found.values, state="done", objectives=(loss,) * 2
+            )
         )
 
 
@@ -112,6 +114,10 @@ def test_a_new_adaptive_file_suggests_trials(drop_in):
             objectives=(0.5,),
         )
     ]
-    assert suggest(space, observations, draw=1).values["model.hidden_size"] in (16, 32, 64)
+    assert suggest(space, observations, draw=1).values["model.hidden_size"] in (
+        16,
+        32,
+        64,
+    )
     with refused("num_startup with strategy blind, gp, nsga2, tpe"):
         space_of("random", num_startup=2)

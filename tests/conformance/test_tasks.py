@@ -28,7 +28,12 @@ def test_some_engine_trains_it_with_entries_of_its_kinds(name):
         for shelf in ("datasets", "models")
     )
     made = parse(
-        {"task": name, "engine": able[0], "data": {"name": data}, "model": {"name": model}}
+        {
+            "task": name,
+            "engine": able[0],
+            "data": {"name": data},
+            "model": {"name": model},
+        }
     )
     assert parse(made.model_dump(mode="json")) == made
     for other in set(_NAMES) - {name}:
@@ -87,7 +92,11 @@ def make(model, mechanism, setup):
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_what_a_task_is_after_is_a_registered_figure(name):
-    names = {*objectives.quality(name), objectives.after_an_epoch(name), objectives.headline(name)}
+    names = {
+        *objectives.quality(name),
+        objectives.after_an_epoch(name),
+        objectives.headline(name),
+    }
     assert all(figures.registry()[each].task in (None, name) for each in names)
     assert figures.registry()[objectives.after_an_epoch(name)].per_epoch
     assert all(figures.registry()[each].is_public for each in names)

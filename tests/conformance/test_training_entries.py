@@ -1,5 +1,5 @@
-"""Optimisers and learning-rate schedules: a new file is found, can be an axis of a space,
-is budgeted and shown, and is used by engines.
+"""Optimisers and learning-rate schedules: a new file is found, can be an axis of a
+space, is budgeted and shown, and is used by engines.
 """
 
 import numpy as np
@@ -63,20 +63,34 @@ def test_a_new_file_is_found_and_typed(shelf, name, text, field, drop_in):
 
 
 @_EACH
-def test_it_is_an_axis_whose_trials_are_budgeted(shelf, name, text, field, drop_in, tmp_path):
-    """It changes what is learnt and nothing that is released: epsilon is that of the default."""
+def test_it_is_an_axis_whose_trials_are_budgeted(
+    shelf, name, text, field, drop_in, tmp_path
+):
+    """It changes what is learnt and nothing that is released: epsilon is that of the
+    default.
+    """
     drop_in(shelf, name, text)
     default = getattr(parse({}).training, field)
     space = spaces.parse(
         {
             "name": "s",
-            "base": {"engine": "dp_sgd", "data": {"name": "atis"}, "training": {"epochs": 2}},
-            "axes": {f"training.{field}": [default, name], "privacy.noise_multiplier": [0.4, 4.0]},
+            "base": {
+                "engine": "dp_sgd",
+                "data": {"name": "atis"},
+                "training": {"epochs": 2},
+            },
+            "axes": {
+                f"training.{field}": [default, name],
+                "privacy.noise_multiplier": [0.4, 4.0],
+            },
             "budget": {"epsilon": 3.0},
         }
     )
     plan = planning.make(space, account=Accounting(settings_in(tmp_path)))
-    assert [trial.values[f"training.{field}"] for trial in plan.to_run] == [default, name]
+    assert [trial.values[f"training.{field}"] for trial in plan.to_run] == [
+        default,
+        name,
+    ]
     assert len({trial.epsilon for trial in plan.to_run}) == 1
     assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]
     assert name in plan.to_run[1].name
@@ -107,7 +121,9 @@ def _train(**training):
 
 
 @pytest.mark.parametrize(("course", "rate"), [("constant", 0.25), ("halved", 0.125)])
-def test_a_new_optimiser_takes_the_steps_at_the_rate_of_a_new_course(course, rate, drop_in):
+def test_a_new_optimiser_takes_the_steps_at_the_rate_of_a_new_course(
+    course, rate, drop_in
+):
     drop_in("optimizers", "signs", OPTIMIZER)
     drop_in("learning_rates", "halved", COURSE)
     weights = _train(optimizer="signs", learning_rate_decay=course)

@@ -1,4 +1,6 @@
-"""A real headless Chromium (Debian's package `chromium`), driven through CDP over two pipes."""
+"""A real headless Chromium (Debian's package `chromium`), driven through CDP over two
+pipes.
+"""
 
 import contextlib
 import json
@@ -33,7 +35,9 @@ class Browser:
         self._session = ""
         self._events = []
         made = self.call("Target.createTarget", url="about:blank")
-        opened = self.call("Target.attachToTarget", targetId=made["targetId"], flatten=True)
+        opened = self.call(
+            "Target.attachToTarget", targetId=made["targetId"], flatten=True
+        )
         self._session = opened["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
@@ -42,7 +46,9 @@ class Browser:
         """Load a page to its end."""
         self._events.clear()
         self.call("Page.navigate", url=url)
-        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+        while not any(
+            event["method"] == "Page.loadEventFired" for event in self._events
+        ):
             self._events.append(self._read())
 
     def run(self, script, *arguments):
@@ -70,12 +76,21 @@ class Browser:
                 self.call("Input.dispatchKeyEvent", type=kind, **named)
 
     def resize(self, width, height):
-        """The inside of the window, in CSS pixels, also below a desktop window's least width."""
-        facts = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        """The inside of the window, in CSS pixels, also below a desktop window's least
+        width.
+        """
+        facts = {
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": 1,
+            "mobile": width < 500,
+        }
         self.call("Emulation.setDeviceMetricsOverride", **facts)
 
     def media(self, **features):
-        """Emulate a medium: `type="print"`, or features such as `prefers_color_scheme="dark"`."""
+        """Emulate a medium: `type="print"`, or features such as
+        `prefers_color_scheme="dark"`.
+        """
         medium = features.pop("type", "")
         named = [{"name": k.replace("_", "-"), "value": v} for k, v in features.items()]
         self.call("Emulation.setEmulatedMedia", media=medium, features=named)
@@ -88,11 +103,16 @@ class Browser:
             for event in self._events
             if event["method"] == "Log.entryAdded"
         ]
-        said = [str(entry["text"]) for entry in found if entry["level"] in ("error", "warning")]
+        said = [
+            str(entry["text"])
+            for entry in found
+            if entry["level"] in ("error", "warning")
+        ]
         return said + [
             str(event["params"])
             for event in self._events
-            if event["method"] in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+            if event["method"]
+            in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled")
         ]
 
     def call(self, method, **parameters):

@@ -65,7 +65,9 @@ def trial(trial_id, engine, ser, epsilon, **fields):
 
 @cache
 def card():
-    """Of a trial with another epsilon than its mechanism's, in a sweep that has spent more."""
+    """Of a trial with another epsilon than its mechanism's, in a sweep that has spent
+    more.
+    """
     config = parse({"engine": "dp_sgd", "training": {"expected_batch_size": 60}})
     mechanism = build(config, num_records=1200)
     made = cards.make(
@@ -112,7 +114,15 @@ def sweep(**fields):
             values={"decay": "linear:0.1"},
         ),
         trial("dddd", "edp_sgd", 0.13, 1e6, epsilon_paper=1e5, decay="exponential"),
-        trial("eeee", "dp_sgd", 0.55, 8.0, name=f"dp {INJECTED}", on_front=True, values={"C": 1.0}),
+        trial(
+            "eeee",
+            "dp_sgd",
+            0.55,
+            8.0,
+            name=f"dp {INJECTED}",
+            on_front=True,
+            values={"C": 1.0},
+        ),
         trial("e2e2", "dp_sgd", 0.41, 50.0, on_front=True, values={"C": 10.0}),
         refused,
     )

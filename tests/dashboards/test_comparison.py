@@ -15,7 +15,9 @@ def change(mine, base=BASE):
 
 
 def test_a_change_is_significant_beyond_the_error_of_the_difference():
-    """Both have a standard error of 0.0102: of the difference 0.0144, times 1.96 0.028."""
+    """Both have a standard error of 0.0102: of the difference 0.0144, times 1.96
+    0.028.
+    """
     near, far = (samples.trial("b", "edp_sgd", ser, 9.0) for ser in (0.12, 0.13))
     assert change(near) == Change(relative=pytest.approx(0.2), significant=False)
     assert change(far).significant is True
@@ -30,12 +32,16 @@ def test_a_paired_comparison_is_taken_where_the_trial_has_one():
         "delta_ser_significant": 1.0,
     }
     mine = samples.trial("c", "edp_sgd", 0.12, 2e6, metrics=paired)
-    expected = Change(relative=pytest.approx(0.21), significant=True, low=0.03, high=0.4)
+    expected = Change(
+        relative=pytest.approx(0.21), significant=True, low=0.03, high=0.4
+    )
     assert change(mine) == expected
 
 
 def test_a_change_without_intervals_is_of_unknown_significance():
-    one, two, none = (replace(BASE, id=f"{ser}", metrics={"ser": ser}) for ser in (1.0, 2.0, 0.0))
+    one, two, none = (
+        replace(BASE, id=f"{ser}", metrics={"ser": ser}) for ser in (1.0, 2.0, 0.0)
+    )
     mine = replace(two, engine="edp_sgd", baseline=False)
     assert change(mine, one) == Change(relative=1.0, significant=None)
     assert change(mine, none) is None
@@ -52,7 +58,9 @@ def test_a_change_is_from_the_baseline_on_the_same_data():
 
 def test_what_read_no_private_record_is_no_baseline_of_others():
     """As in `sweep show`, also where it comes first and has the model of the trial."""
-    prior = replace(samples.trial("a", "untrained", 0.90, 0.0, model="heads"), baseline=True)
+    prior = replace(
+        samples.trial("a", "untrained", 0.90, 0.0, model="heads"), baseline=True
+    )
     base = samples.trial("b", "sgd", 0.10, None, model="clc")
     mine = samples.trial("c", "edp_sgd", 0.30, 9.0, model="heads")
     found = samples.sweep(trials=(prior, base, mine))
@@ -69,11 +77,15 @@ def test_a_private_baseline_has_its_epsilon_and_its_guarantee():
 
 
 def test_the_front_is_that_of_the_sweep_and_knows_no_infinite_epsilon():
-    """At the epsilon that decides between trials: what rounding leaves of a target is no step."""
+    """At the epsilon that decides between trials: what rounding leaves of a target is
+    no step.
+    """
     found = [
         samples.trial("open", "sgd", 0.1, math.inf, on_front=True),
         samples.trial("large", "dp_sgd", 0.1, 50.0, on_front=True),
-        samples.trial("good", "dp_sgd", 0.2, 7.99999, compared_epsilon=8.0, on_front=True),
+        samples.trial(
+            "good", "dp_sgd", 0.2, 7.99999, compared_epsilon=8.0, on_front=True
+        ),
         samples.trial("bad", "dp_sgd", 0.48, 7.99975, compared_epsilon=8.0),
     ]
     assert charts.front_steps(found) == [(8.0, 0.2), (50.0, 0.1)]

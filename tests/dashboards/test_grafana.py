@@ -1,4 +1,6 @@
-"""Panels of Grafana ask for metrics that a sweep records, and a real Prometheus answers each."""
+"""Panels of Grafana ask for metrics that a sweep records, and a real Prometheus answers
+each.
+"""
 
 import http.server
 import json
@@ -27,7 +29,10 @@ DASHBOARD = json.loads(grafana.DASHBOARD.read_text())
 def expressions():
     """Every panel's title and each expression, for any sweep and the last hour."""
     return [
-        (panel["title"], target["expr"].replace("$sweep", ".*").replace("$__range", "1h"))
+        (
+            panel["title"],
+            target["expr"].replace("$sweep", ".*").replace("$__range", "1h"),
+        )
         for panel in DASHBOARD["panels"]
         for target in panel["targets"]
     ]
@@ -36,7 +41,9 @@ def expressions():
 def test_panels_ask_only_for_metrics_that_a_sweep_records():
     recorded = {f"ray_{metric.name}" for metric in metrics().values()}
     variables = DASHBOARD["templating"]["list"]
-    questions = [(each["name"], each["definition"]) for each in variables if "definition" in each]
+    questions = [
+        (each["name"], each["definition"]) for each in variables if "definition" in each
+    ]
     for title, expression in (*expressions(), *questions):
         names = set(re.findall(r"\b(ray_\w+)", expression))
         assert names, title
@@ -67,8 +74,17 @@ def test_the_dashboard_has_what_grafana_needs():
     used = set(re.findall(r"\$\{?(\w+)\}?", json.dumps(panels)))
     assert used - {"__range"} <= variables  # that one is Grafana's own
     for panel in panels:
-        assert {"type", "title", "gridPos", "targets", "fieldConfig", "options"} <= panel.keys()
-        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+        assert {
+            "type",
+            "title",
+            "gridPos",
+            "targets",
+            "fieldConfig",
+            "options",
+        } <= panel.keys()
+        assert len({target["refId"] for target in panel["targets"]}) == len(
+            panel["targets"]
+        )
 
 
 class _Endpoint(http.server.BaseHTTPRequestHandler):
@@ -79,7 +95,8 @@ class _Endpoint(http.server.BaseHTTPRequestHandler):
         for metric in metrics().values():
             for trial in ("a", "b"):
                 if metric.labels == TRIAL_LABELS:
-                    name = rf"epsilon<=8 na\\xefve {trial}"  # as of sweep.runtime.ray_metrics
+                    # as of sweep.runtime.ray_metrics
+                    name = rf"epsilon<=8 na\\xefve {trial}"
                     labels = f'sweep="s",trial="{trial}",name="{name}",engine="dp_sgd"'
                     lines.append(f"ray_{metric.name}{{{labels}}} 2.5")
         name = f"ray_{metrics()['sweep_trials'].name}"
@@ -129,7 +146,9 @@ def prometheus(tmp_path):
 
 def _ask(address, expression):
     question = urllib.parse.urlencode({"query": expression})
-    with urllib.request.urlopen(f"{address}/api/v1/query?{question}", timeout=10) as answer:
+    with urllib.request.urlopen(
+        f"{address}/api/v1/query?{question}", timeout=10
+    ) as answer:
         document = json.load(answer)
     assert document["status"] == "success", document
     found = document["data"]["result"]
@@ -147,11 +166,14 @@ def test_a_real_prometheus_answers_every_panel(prometheus):
             pass
         assert time.monotonic() < deadline, "Prometheus has scraped nothing in 90 s"
         time.sleep(0.5)
-    counts = {title: len(_ask(prometheus, expression)) for title, expression in expressions()}
+    counts = {
+        title: len(_ask(prometheus, expression)) for title, expression in expressions()
+    }
     assert counts.pop("Trials") == len(STATUSES)
     assert counts.pop("Failed trials") == 1
     assert set(counts.values()) == {2}, counts  # a line for each trial
     [left, _] = _ask(
-        prometheus, dict(expressions())["Budget burn-down: epsilon left of what was planned"]
+        prometheus,
+        dict(expressions())["Budget burn-down: epsilon left of what was planned"],
     )
     assert float(left["value"][1]) == 0.0  # 2.5 of 2.5 is spent

@@ -1,5 +1,5 @@
-"""The report in a real Chromium: no complaint on the console, nothing wider than the window, usable
-with the keyboard, and without findings of axe in light, dark and print.
+"""The report in a real Chromium: no complaint on the console, nothing wider than the
+window, usable with the keyboard, and without findings of axe in light, dark and print.
 """
 
 import os
@@ -44,7 +44,9 @@ def test_the_page_renders_without_a_complaint_and_fits(window, page, size):
     drawn = "[...document.querySelectorAll('svg.chart')].filter(e => e.getClientRects().length)"
     # One chart of error, one of leakage, two slices.
     assert window.run(f"return {drawn}.length") == 4
-    assert window.run(f"return {drawn}.every(e => e.getBoundingClientRect().width > 200)")
+    assert window.run(
+        f"return {drawn}.every(e => e.getBoundingClientRect().width > 200)"
+    )
 
 
 def test_a_select_highlights_a_trial(window, page):
@@ -55,19 +57,28 @@ def test_a_select_highlights_a_trial(window, page):
         choice.dispatchEvent(new Event('change'));
     """
     window.run(choose, "#highlight", "eeee")
-    assert window.run("return document.querySelectorAll('tr.hl[data-trial=eeee]').length") >= 2
+    assert (
+        window.run("return document.querySelectorAll('tr.hl[data-trial=eeee]').length")
+        >= 2
+    )
     assert window.run("return document.querySelectorAll('svg .dim').length") > 0
     assert window.complaints() == []
 
 
-def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(window, page):
+def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
+    window, page
+):
     window.resize(*_SIZES["desktop"])
     window.open(page)
     window.run("document.querySelector('#highlight').focus()")
     window.keys(_TAB)  # this scrolls the chart into view
-    window.run("return new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))")
+    window.run(
+        "return new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))"
+    )
     focused = "return document.activeElement.dataset.trial"
-    tip = "const t = document.getElementById('tip'); return t.hidden ? '' : t.textContent"
+    tip = (
+        "const t = document.getElementById('tip'); return t.hidden ? '' : t.textContent"
+    )
     assert window.run(focused) == "eeee"  # the smallest epsilon stands first
     assert window.run(tip).startswith("dp ")
     assert "SER 0.5500" in window.run(tip)
@@ -76,7 +87,9 @@ def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(wi
     window.keys(_ESCAPE)
     assert window.run(tip) == ""
     window.keys(_TAB)
-    assert window.run("return document.activeElement.closest('svg')?.id") == ("leakage-epsilon")
+    assert window.run("return document.activeElement.closest('svg')?.id") == (
+        "leakage-epsilon"
+    )
 
 
 def test_a_table_sorts_by_its_numbers_and_says_so(window, page):
@@ -97,7 +110,10 @@ def test_without_scripts_every_chart_is_there(window, tmp_path):
     window.open(bare.as_uri())
     hidden = "[...document.querySelectorAll('svg.chart')].filter(e => !e.getClientRects().length)"
     assert window.run(f"return {hidden}.length") == 0
-    assert window.run("return document.querySelector('.controls').getClientRects().length") == 0
+    assert (
+        window.run("return document.querySelector('.controls').getClientRects().length")
+        == 0
+    )
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "print"])
@@ -109,12 +125,18 @@ def test_axe_finds_nothing_wrong(window, page, look, size):
     window.media(type="print" if look == "print" else "", prefers_color_scheme=look)
     window.open(page)
     # A fault of our own, so that silence means something.
-    window.run("document.body.insertAdjacentHTML('beforeend', '<button id=\"fault\"></button>')")
+    window.run(
+        "document.body.insertAdjacentHTML('beforeend', '<button"
+        ' id="fault"></button>\')'
+    )
     window.run(_AXE.read_text())
     window.run("axe.run().then(found => { window.found = found.violations; })")
     window.wait_for("!!window.found")
     findings = window.run(
-        "return window.found.map(f => f.id + ': ' + f.nodes.map(n => n.target).slice(0, 5))"
+        "return window.found.map(f => f.id + ': ' + f.nodes.map(n => n.target).slice(0,"
+        " 5))"
     )
     window.media(prefers_color_scheme="light")
-    assert [finding.partition(":")[0] for finding in findings] == ["button-name"], findings
+    assert [finding.partition(":")[0] for finding in findings] == ["button-name"], (
+        findings
+    )

@@ -1,4 +1,6 @@
-"""The page to hand on: complete, self-contained, escaped, and with the numbers it was given."""
+"""The page to hand on: complete, self-contained, escaped, and with the numbers it was
+given.
+"""
 
 import math
 from dataclasses import replace
@@ -18,7 +20,9 @@ VOID = {"meta", "link"}
 
 
 class Page(HTMLParser):
-    """The page's elements, its text, and whether every element that opens also closes."""
+    """The page's elements, its text, and whether every element that opens also
+    closes.
+    """
 
     def __init__(self, text):
         super().__init__()
@@ -65,14 +69,23 @@ def text_of(**fields):
 
 def test_the_answer_comes_first_and_says_what_it_costs(page):
     words = ("At epsilon ≤ 8 use dp ", "55.0 errors in 100, 5.5 times those of SGD.")
-    words += ("1.5 times the baseline", "Words", "Error, epsilon and leakage", "What mattered")
+    words += (
+        "1.5 times the baseline",
+        "Words",
+        "Error, epsilon and leakage",
+        "What mattered",
+    )
     words += ("Membership attacks", "epsilon 1e+09 exceeds the budget")
     places = [page.text.rindex(each) for each in words]
     assert places == sorted(places)
 
 
 def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is():
-    found = {"epsilon_max": 1.0, "chosen": None, "answer": ("no trial has epsilon ≤ 1",)}
+    found = {
+        "epsilon_max": 1.0,
+        "chosen": None,
+        "answer": ("no trial has epsilon ≤ 1",),
+    }
     text = text_of(**found, card=None, config="")
     assert "No trial has epsilon ≤ 1" in text
     assert "There is no card" in text
@@ -86,7 +99,12 @@ def test_the_card_on_the_page_is_the_card_of_the_export(page, sweep):
     """Every sentence and figure of the exported Markdown stands on the page."""
     lines = to_markdown(sweep.card).replace("| --- | --- | --- |", "").splitlines()[1:]
     parts = [part for line in lines for part in line.strip("#-|> ").split(" | ")]
-    parts += ["n 1200", "q 0.05", "attacked with lira, loss_threshold", "reviewer date decision"]
+    parts += [
+        "n 1200",
+        "q 0.05",
+        "attacked with lira, loss_threshold",
+        "reviewer date decision",
+    ]
     for part in parts:
         assert " ".join(part.replace("|", " ").split()) in page.text
     review = {"reviewer": "A. Person", "date": "2026-11-22", "decision": "may leave"}
@@ -100,9 +118,13 @@ def test_every_element_is_closed_and_every_name_is_given_once(page):
     names = [attributes["id"] for attributes in page.having("id")]
     assert len(names) == len(set(names))
     links = [
-        each["href"].removeprefix("#") for each in page.having("href") if each["href"][0] == "#"
+        each["href"].removeprefix("#")
+        for each in page.having("href")
+        if each["href"][0] == "#"
     ]
-    labels = " ".join(each["aria-labelledby"] for each in page.having("aria-labelledby"))
+    labels = " ".join(
+        each["aria-labelledby"] for each in page.having("aria-labelledby")
+    )
     assert {*links, *labels.split()} <= set(names)
 
 
@@ -125,46 +147,63 @@ def test_the_table_of_trials_holds_the_exact_numbers(page, sweep):
     shown = {float(cell["data-value"]) for cell in cells if cell.get("data-value")}
     assert shown == {trial.metrics["ser"] for trial in sweep.measured_trials}
     epsilons = {
-        a["data-value"] for a in page.having("data-metric") if a["data-metric"] == "epsilon"
+        a["data-value"]
+        for a in page.having("data-metric")
+        if a["data-metric"] == "epsilon"
     }
     assert {"8.0", "50.0", "inf", "600000.0"} <= epsilons
 
 
 def test_every_chart_has_a_name_a_description_and_words_for_each_point(page, sweep):
-    drawn = [a for tag, a in page.elements if tag == "svg" and a.get("class") == "chart"]
+    drawn = [
+        a for tag, a in page.elements if tag == "svg" and a.get("class") == "chart"
+    ]
     assert len(drawn) == 4
     for attributes in drawn:
         assert attributes["role"] == "group"
         assert {"aria-labelledby", "aria-describedby"} <= attributes.keys()
     points = [a for a in page.having("data-trial") if a.get("role") == "img"]
-    assert {a["data-trial"] for a in points} == {trial.id for trial in sweep.measured_trials}
+    assert {a["data-trial"] for a in points} == {
+        trial.id for trial in sweep.measured_trials
+    }
     assert all(a["aria-label"] for a in points)
 
 
 def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(page, sweep):
     assert "curator only" in page.text
     bare = tuple(
-        replace(each, metrics={k: v for k, v in each.metrics.items() if not k.startswith("mia_")})
+        replace(
+            each,
+            metrics={k: v for k, v in each.metrics.items() if not k.startswith("mia_")},
+        )
         for each in sweep.trials
     )
     public = text_of(trials=bare, public=True)
-    assert not [words for words in ("Membership attacks", "AUC of the") if words in public]
+    assert not [
+        words for words in ("Membership attacks", "AUC of the") if words in public
+    ]
     assert "only the curator of the data may see are left out" in public
 
 
 @pytest.mark.parametrize(
-    ("claimed", "verdict"), [(2.0, "violation"), (4.0, "consistent"), (None, "no claim")]
+    ("claimed", "verdict"),
+    [(2.0, "violation"), (4.0, "consistent"), (None, "no claim")],
 )
 def test_a_bound_is_compared_with_the_claim_that_it_is_about(claimed, verdict):
     figures = {"epsilon_lower_bound": 3.0}
     trial = samples.trial("one", "dp_sgd", 0.5, 2.0, metrics=figures, claimed=claimed)
     text = text_of(trials=(trial,))
-    assert [word for word in ("violation", "consistent", "no claim") if word in text] == [verdict]
+    assert [
+        word for word in ("violation", "consistent", "no claim") if word in text
+    ] == [verdict]
 
 
 def test_a_sweep_of_one_bare_trial_makes_a_page():
     only = replace(
-        samples.sweep().trials[-1], status="done", epsilon=math.inf, metrics={"ser": 0.2}
+        samples.sweep().trials[-1],
+        status="done",
+        epsilon=math.inf,
+        metrics={"ser": 0.2},
     )
     bare = samples.sweep(trials=(only,), chosen=None, card=None)
     assert Page(report.html(bare)).open == []
@@ -172,14 +211,19 @@ def test_a_sweep_of_one_bare_trial_makes_a_page():
 
 
 def test_a_spreadsheet_takes_no_name_for_a_formula():
-    assert tables.text([{"name": "=cmd()", "change": -1.5}]) == "name,change\n'=cmd(),-1.5\n"
+    assert (
+        tables.text([{"name": "=cmd()", "change": -1.5}])
+        == "name,change\n'=cmd(),-1.5\n"
+    )
 
 
 def test_every_chart_comes_as_a_picture(sweep):
     names = {chart.name for chart in charts.every(sweep)}
     assert names == {"frontier-epsilon", "leakage-epsilon", "slice-c", "slice-decay"}
     for chart in charts.every(sweep):
-        assert chart.name.startswith(charts.BEGINNINGS)  # by which an earlier report's are removed
+        assert chart.name.startswith(
+            charts.BEGINNINGS
+        )  # by which an earlier report's are removed
         assert render.png(chart).startswith(b"\x89PNG")
 
 
@@ -192,13 +236,17 @@ def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep)
     ]  # fmt: skip
     assert words.x.names == ("none", "linear:0.1")
     assert sorted(p.x for p in words.points) == [0.0, 1.0]
-    repeated = [replace(t, values={"seed": float(n)}) for n, t in enumerate(sweep.trials)]
+    repeated = [
+        replace(t, values={"seed": float(n)}) for n, t in enumerate(sweep.trials)
+    ]
     assert charts.slices(replace(sweep, trials=tuple(repeated), axes=("seed",))) == []
 
 
 def test_few_points_have_their_names_and_no_name_covers_another(sweep):
     drawn = charts.frontier(sweep)
-    assert {point.label for point in drawn.points} == {t.name for t in sweep.measured_trials}
+    assert {point.label for point in drawn.points} == {
+        t.name for t in sweep.measured_trials
+    }
     figure = render.figure(drawn)
     figure.canvas.draw()
     boxes = [
@@ -207,7 +255,9 @@ def test_few_points_have_their_names_and_no_name_covers_another(sweep):
         if words.get_text() in {t.name[:24] for t in sweep.measured_trials}
     ]
     assert len(boxes) > 3
-    assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+    assert not any(
+        a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place]
+    )
     many = tuple(samples.trial(f"t{n:02}", "dp_sgd", 0.1, 1.0 + n) for n in range(13))
     assert {p.label for p in charts.frontier(samples.sweep(trials=many)).points} == {""}
 
@@ -266,12 +316,17 @@ def test_points_stand_where_their_numbers_say(sweep):
 def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice(page):
     total = {"epsilon": 8.0, "num_releases": 1, "delta": 1e-5, "accountant": "pld"}
     price = {"law": "geometric", "mean": 20.0, "delta": 1e-5, "epsilon_one_trial": 3.3}
-    selected = text_of(card=changed(samples.sweep().card, sweep_total=total, selection=price))
+    selected = text_of(
+        card=changed(samples.sweep().card, sweep_total=total, selection=price)
+    )
     of_choice = ("of a secret number of trials, of which no other is shown",)
     of_choice += ("(geometric law, mean 20), one trial alone would have 3.3",)
     of_one = ("holds as long as nothing else of the sweep leaves your hands",)
     of_one += ("the epsilon of all of them together is ∞, which guarantees little",)
     of_one += ("Not in that: no noise (sgd).",)
-    for text, said, not_said in ((selected, of_choice, of_one), (page.text, of_one, of_choice)):
+    for text, said, not_said in (
+        (selected, of_choice, of_one),
+        (page.text, of_one, of_choice),
+    ):
         assert all(words in text for words in said)
         assert not any(words in text for words in not_said)

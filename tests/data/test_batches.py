@@ -1,4 +1,6 @@
-"""Batches are exact cuts of the corpus: any order, no padding, every record once when evaluated."""
+"""Batches are exact cuts of the corpus: any order, no padding, every record once when
+evaluated.
+"""
 
 from types import SimpleNamespace
 
@@ -14,7 +16,10 @@ class Echo:
     """A feature table that hands back what it was given."""
 
     def collate(self, token_ids, lengths):
-        return {"tokens": torch.from_numpy(token_ids), "lengths": torch.from_numpy(lengths)}
+        return {
+            "tokens": torch.from_numpy(token_ids),
+            "lengths": torch.from_numpy(lengths),
+        }
 
 
 @pytest.fixture
@@ -41,7 +46,9 @@ def test_a_batch_has_the_requested_records_in_order(corpus):
     np.testing.assert_array_equal(batch.tags, np.maximum(tags, -1))
     np.testing.assert_array_equal(batch.intents, np.maximum(corpus.intents[ids], -1))
     np.testing.assert_array_equal(batch.lengths, np.diff(corpus.offsets)[ids])
-    np.testing.assert_array_equal(batch.text_keys, Loader(corpus, Echo()).text_keys(ids))
+    np.testing.assert_array_equal(
+        batch.text_keys, Loader(corpus, Echo()).text_keys(ids)
+    )
     tensors = (batch.tags, batch.intents, batch.lengths, batch.text_keys)
     assert {tensor.dtype for tensor in tensors} == {torch.int64}
     assert batch.num_records == 4
@@ -53,12 +60,16 @@ def test_an_empty_batch_is_refused(corpus):
 
 
 @pytest.mark.parametrize("window", [64, 10_000])
-def test_evaluation_sees_every_record_once_within_the_token_limit(corpus, monkeypatch, window):
+def test_evaluation_sees_every_record_once_within_the_token_limit(
+    corpus, monkeypatch, window
+):
     monkeypatch.setattr(batches, "_WINDOW", window)
     ids = np.random.default_rng(1).permutation(500)[:333]
     seen = []
     for places, batch in Loader(corpus, Echo()).evaluation_batches(ids, max_tokens=100):
-        np.testing.assert_array_equal(batch.intents, np.maximum(corpus.intents[ids[places]], -1))
+        np.testing.assert_array_equal(
+            batch.intents, np.maximum(corpus.intents[ids[places]], -1)
+        )
         assert int(batch.lengths.sum()) <= 100
         seen.append(places)
     assert sorted(np.concatenate(seen).tolist()) == list(range(333))

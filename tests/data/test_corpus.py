@@ -1,4 +1,6 @@
-"""Opening a corpus: the stored records are those read, encoded once for any number of openings."""
+"""Opening a corpus: the stored records are those read, encoded once for any number of
+openings.
+"""
 
 import json
 import multiprocessing
@@ -38,19 +40,25 @@ def make_utterances(n):
     for number in range(n):
         length = int(rng.integers(0, 12))
         words = (*(f"w{w}" for w in rng.integers(0, 50, length)), f"n{number}")
-        yield Utterance(words, ("O",) * length + ("B-who",), ("call", "play")[number % 2])
+        yield Utterance(
+            words, ("O",) * length + ("B-who",), ("call", "play")[number % 2]
+        )
 
 
 @pytest.fixture
 def place(tmp_path):
     data, cache = tmp_path / "data", tmp_path / "cache"
     data.mkdir()
-    (data / "schema.json").write_text(json.dumps({"intents": ["call", "play"], "slots": ["who"]}))
+    (data / "schema.json").write_text(
+        json.dumps({"intents": ["call", "play"], "slots": ["who"]})
+    )
 
     def opened(utterances=None, **fields):
         if utterances is not None:
             write_lines(data / "utterances.jsonl", fields_of(utterances))
-        config = data_config(**{"name": "json_lines", "schema_file": "schema.json", **fields})
+        config = data_config(
+            **{"name": "json_lines", "schema_file": "schema.json", **fields}
+        )
         return open_corpus(config, data_dir=data, cache_dir=cache)
 
     opened.data, opened.cache = data, cache
@@ -98,7 +106,9 @@ def test_labels_outside_the_schema_keep_their_names_and_mark_the_record(place):
 
 def test_groups_are_numbered(place):
     groups = ["x", "y", "x"]
-    corpus = place([Utterance((f"t{n}",), ("O",), "call", group=g) for n, g in enumerate(groups)])
+    corpus = place(
+        [Utterance((f"t{n}",), ("O",), "call", group=g) for n, g in enumerate(groups)]
+    )
     assert corpus.groups.tolist() == [0, 1, 0]
 
 
@@ -150,7 +160,8 @@ def test_processes_that_open_at_once_get_one_corpus(place):
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     openers = [
-        context.Process(target=_open, args=(place.data, place.cache, queue)) for _ in range(2)
+        context.Process(target=_open, args=(place.data, place.cache, queue))
+        for _ in range(2)
     ]
     for process in openers:
         process.start()
@@ -188,7 +199,9 @@ def test_chunks_do_not_show(tmp_path, monkeypatch):
         monkeypatch.setattr(storage, "_CHUNK", chunk)
         folder = tmp_path / str(chunk)
         folder.mkdir()
-        storage.write(folder, [*make_utterances(100), *make_utterances(30)], schema=SCHEMA)
+        storage.write(
+            folder, [*make_utterances(100), *make_utterances(30)], schema=SCHEMA
+        )
         folders.append(storage.read(folder))
     one, other = folders
     for name, column in one.arrays.items():
@@ -209,7 +222,9 @@ def test_values_read_from_private_records_are_listed(place):
     ("name", "pool", "train", "official"),
     [("atis", 5_473, 2_463, 4_189), ("snips", 14_213, 6_396, 12_859)],
 )
-def test_declared_sizes_are_those_of_the_opened_corpus(name, pool, train, official, tmp_path):
+def test_declared_sizes_are_those_of_the_opened_corpus(
+    name, pool, train, official, tmp_path
+):
     config = data_config(name=name)
     assert declared_pool_size(config) == pool
     assert declared_training_size(config) == train

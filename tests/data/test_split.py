@@ -39,20 +39,28 @@ def test_parts_are_ascending_disjoint_and_repeatable(mode):
         np.testing.assert_array_equal(ids, again)
 
 
-@pytest.mark.parametrize(("n", "sizes"), [(5_473, (2_463, 274, 2_736)), (20_000, (9_000, 1_000))])
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(5_473, (2_463, 274, 2_736)), (20_000, (9_000, 1_000))]
+)
 def test_the_papers_split_is_45_5_50_of_the_pool(n, sizes):
     split = split_of("paper", n=n)
-    assert (len(split.train), len(split.validation), len(split.test))[: len(sizes)] == sizes
+    assert (len(split.train), len(split.validation), len(split.test))[
+        : len(sizes)
+    ] == sizes
     assert training_size(n, data_config(split="paper")) == sizes[0]
 
 
 def test_split_seed_draws_another_split():
-    assert not np.array_equal(split_of("paper").train, split_of("paper", split_seed=1).train)
+    assert not np.array_equal(
+        split_of("paper").train, split_of("paper", split_seed=1).train
+    )
 
 
 def test_the_fixed_splits_do_not_see_the_trials_seed():
     for mode in ("paper", "official"):
-        np.testing.assert_array_equal(split_of(mode).train, split_of(mode, mask_seed=9).train)
+        np.testing.assert_array_equal(
+            split_of(mode).train, split_of(mode, mask_seed=9).train
+        )
 
 
 @pytest.mark.parametrize("mode", ["bernoulli", "paired"])
@@ -69,8 +77,14 @@ def test_a_pair_has_one_member_and_the_declared_size_is_their_number():
     split = split_of("paired")
     members = np.isin(split.pairs, split.train)
     assert (members.sum(axis=1) == 1).all()
-    assert len(split.train) == len(split.pairs) == training_size(N, data_config(split="paired"))
-    assert (split.pairs[split.pair_numbers] == split.audit_pool[:, None]).any(axis=1).all()
+    assert (
+        len(split.train)
+        == len(split.pairs)
+        == training_size(N, data_config(split="paired"))
+    )
+    assert (
+        (split.pairs[split.pair_numbers] == split.audit_pool[:, None]).any(axis=1).all()
+    )
 
 
 def test_pairs_are_alike():
@@ -85,8 +99,10 @@ def test_pairs_are_alike():
 
 @pytest.mark.parametrize("mode", ["bernoulli", "paired"])
 def test_coins_are_fair_and_independent_between_trials(mode):
-    """400 trials. A record's count is Binomial(400, 1/2); chi-square over the records and the
-    correlation of neighbouring trials are each 5 sigma tests: false alarms below 1e-5."""
+    """400 trials. A record's count is Binomial(400, 1/2); chi-square over the records
+    and the correlation of neighbouring trials are each 5 sigma tests: false alarms
+    below 1e-5.
+    """
     masks = np.array([split_of(mode, mask_seed=seed).mask for seed in range(400)])
     if mode == "paired":  # one coin a pair
         pairs = split_of(mode)

@@ -11,7 +11,9 @@ from trainables.data.batches import Loader, text_keys, token_numbers
 from trainables.data.texts import EncodedTexts
 from trainables.saved import columns_of, unlabelled
 
-texts = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=9)
+texts = st.lists(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=9
+)
 
 
 def keys(of):
@@ -21,7 +23,9 @@ def keys(of):
 
 @given(texts)
 def test_a_key_is_of_its_own_text(of):
-    """Equal where the text is, whatever stands around it; else unlike: order and length count."""
+    """Equal where the text is, whatever stands around it; else unlike: order and length
+    count.
+    """
     assert keys(of) == [keys([text])[0] for text in of]
     assert len(set(keys(of))) == len({tuple(text) for text in of})
 
@@ -29,7 +33,9 @@ def test_a_key_is_of_its_own_text(of):
 @given(texts, st.lists(st.sampled_from("abcxyz"), min_size=1, max_size=4))
 @settings(max_examples=15, deadline=None)
 def test_a_record_more_changes_no_other_records_dropout(of, more):
-    """It is put before all others, so that every one of them has another number than it had."""
+    """It is put before all others, so that every one of them has another number than it
+    had.
+    """
     model = build_model("clc", dropout=0.5).train()
     model.begin_step(0, 1)
     found = []
@@ -46,7 +52,10 @@ def test_a_text_more_changes_no_other_texts_dropout():
     found = []
     for shift in (0, 1):
         own = EncodedTexts(
-            (*["new"] * shift, *TEXTS), Letters(), max_tokens=40, prompts=("p",) * shift + PROMPTS
+            (*["new"] * shift, *TEXTS),
+            Letters(),
+            max_tokens=40,
+            prompts=("p",) * shift + PROMPTS,
         )
         found.append(model.losses(own.batch(np.arange(len(TEXTS)) + shift)).detach())
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)

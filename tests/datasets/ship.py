@@ -2,10 +2,10 @@
 
     python -m tests.datasets.ship DATA_DIR
 
-For the person who adds a corpus or a reader: run it, look at the difference, commit. The schema of
-a corpus is the union of the labels over all its files, its pool size the distinct utterances
-(lower-cased, white space normalised) that the reader yields, its train size those of them whose
-first occurrence is in the official training part.
+For the person who adds a corpus or a reader: run it, look at the difference, commit.
+The schema of a corpus is the union of the labels over all its files, its pool size the
+distinct utterances (lower-cased, white space normalised) that the reader yields, its
+train size those of them whose first occurrence is in the official training part.
 """
 
 import sys
@@ -22,12 +22,15 @@ _SOURCES = {
     "atis": "union over train, dev and test of ATIS as split by Goo et al. 2018",
     "snips": "union over train, dev and test of SNIPS as split by Goo et al. 2018",
     "nlu_eval": "union over the 10 folds of NLU-EVAL (Liu et al. 2019)",
-    "sgd_dialogues": "union over the prepared turns of Schema-Guided Dialogue (Rastogi 2020)",
+    "sgd_dialogues": "union over the prepared turns of Schema-Guided Dialogue (Rastogi"
+    " 2020)",
 }
 
 
 def shipped_text(name, data_dir):
-    """The text of `schemas/<name>.json`, computed from the corpus at its usual place."""
+    """The text of `schemas/<name>.json`, computed from the corpus at its usual
+    place.
+    """
     entry = catalogue.entry("datasets", name)
     config = data_config(name=name)
     utterances = list(entry.read(data_dir / entry.default_path(), config=config))

@@ -1,4 +1,6 @@
-"""Made corpora: the same bytes for the same seed, never a text twice, and a long tail of values."""
+"""Made corpora: the same bytes for the same seed, never a text twice, and a long tail
+of values.
+"""
 
 import hashlib
 import itertools
@@ -21,8 +23,8 @@ from trainables.data.synthetic import Domain, uniform, zipf
 
 MADE = ("communication", "health", "video")
 
-# SHA-256 of the first 1,000 utterances of seed 0. One that changes means that every corpus made
-# before is another one: then raise made._ALGORITHM, or undo the change.
+# SHA-256 of the first 1,000 utterances of seed 0. One that changes means that every
+# corpus made before is another one: then raise made._ALGORITHM, or undo the change.
 FIRST_THOUSAND = {
     "communication": "cf48b97d8eed20ba36e5dddfce4564244fb40985ba6556e9326a7fe86032c7e3",
     "health": "d0314e26f6070bb4706aafc600249060b9a352330178001e9998a948f244337f",
@@ -57,7 +59,9 @@ def test_the_same_seed_makes_the_same_bytes_on_every_machine(name):
 @pytest.mark.parametrize("name", MADE)
 def test_another_seed_makes_another_corpus(name):
     texts = [{u.tokens for u in make(name, size=2_000, seed=seed)} for seed in (0, 1)]
-    assert len(texts[0] & texts[1]) < 1_000  # short sentences without a name are common to both
+    assert (
+        len(texts[0] & texts[1]) < 1_000
+    )  # short sentences without a name are common to both
 
 
 def test_a_smaller_corpus_is_the_beginning_of_a_larger_one():
@@ -72,19 +76,28 @@ def test_how_much_is_drawn_at_a_time_changes_nothing(monkeypatch):
 
 @pytest.mark.parametrize("name", MADE)
 def test_texts_are_distinct_and_have_every_label_of_the_grammar_and_a_long_tail(name):
-    entry, config = catalogue.entry("datasets", name), data_config(name=name, num_utterances=20_000)
+    entry, config = (
+        catalogue.entry("datasets", name),
+        data_config(name=name, num_utterances=20_000),
+    )
     schema, found = entry.schema(None, config=config), make(name, size=20_000)
-    assert entry.pool_size(config) == 20_000 == len({normalise(u.tokens) for u in found})
+    assert (
+        entry.pool_size(config) == 20_000 == len({normalise(u.tokens) for u in found})
+    )
     assert schema.public
     assert 8 <= len(schema.intents) <= 12
     assert 10 <= len(schema.slots) <= 20
     assert {u.intent for u in found} == set(schema.intents)
     assert {tag[2:] for u in found for tag in u.tags} - {""} == set(schema.slots)
     assert all(slots_lenient(u.tags) == slots_strict(u.tags) for u in found)
-    pairs = [p for u in found for p in zip(u.tags, u.tokens, strict=True) if p[0] != "O"]
+    pairs = [
+        p for u in found for p in zip(u.tags, u.tokens, strict=True) if p[0] != "O"
+    ]
     values = Counter((tag[2:], word) for tag, word in pairs)
     once = sum(count == 1 for count in values.values())
-    assert once > max(2_000, len(values) / 2)  # more than half of the words are one record's alone
+    assert once > max(
+        2_000, len(values) / 2
+    )  # more than half of the words are one record's alone
     assert values.most_common(1)[0][1] > 1_000
 
 
@@ -94,10 +107,19 @@ def test_a_grammar_is_whole(name):
     sentences = Counter(sentence.intent for sentence in domain.sentences)
     assert all(count >= 12 for count in sentences.values())
     assert {slot for slot, _ in domain.occurrences} == set(domain.slots)
-    rules = [domain.openings, domain.closings, *domain.slots.values(), *domain.rules.values()]
-    named = {word for rule in rules for _, pieces in rule.composites for word in pieces[1::2]}
+    rules = [
+        domain.openings,
+        domain.closings,
+        *domain.slots.values(),
+        *domain.rules.values(),
+    ]
+    named = {
+        word for rule in rules for _, pieces in rule.composites for word in pieces[1::2]
+    }
     assert named <= set(domain.rules)
-    literal = json.dumps([s.pieces for s in domain.sentences] + [r.alternatives for r in rules])
+    literal = json.dumps(
+        [s.pieces for s in domain.sentences] + [r.alternatives for r in rules]
+    )
     assert literal == literal.lower()
 
 
@@ -116,13 +138,20 @@ def test_noise_has_the_stated_rates_and_changes_nothing_else():
     assert all(a == b for a, b in words if len(a) < 3)
     assert all(a[0] == b[0] for a, b in tags)
     # Five standard errors; letters that repeat hide a few of the exchanged ones.
-    assert np.mean([a != b for a, b in words if len(a) > 2]) == pytest.approx(0.195, abs=0.01)
-    assert np.mean([a != b for a, b in tags if a[0] == "B"]) == pytest.approx(0.1, abs=0.013)
-    assert np.mean([u.intent != v.intent for u, v in both]) == pytest.approx(0.1, abs=0.02)
+    assert np.mean([a != b for a, b in words if len(a) > 2]) == pytest.approx(
+        0.195, abs=0.01
+    )
+    assert np.mean([a != b for a, b in tags if a[0] == "B"]) == pytest.approx(
+        0.1, abs=0.013
+    )
+    assert np.mean([u.intent != v.intent for u, v in both]) == pytest.approx(
+        0.1, abs=0.02
+    )
 
 
 def test_ranks_are_drawn_by_zipfs_law():
-    # Chi-square of 20 ranks, 100,000 draws: above 62 once in a million for the right law (19 df).
+    # Chi-square of 20 ranks, 100,000 draws: above 62 once in a million for the right
+    # law (19 df).
     rule = zipf([str(rank) for rank in range(20)])
     draw = synthetic._Draw(TINY, 5, np.arange(100_000, dtype=np.uint64))
     counts = np.bincount(draw._choose(rule, "x", draw._rows), minlength=20)
@@ -138,10 +167,13 @@ def test_ranks_are_drawn_by_zipfs_law():
 
 
 def test_decisions_of_different_names_and_rows_are_independent():
-    # Equal alternatives, 40,000 rows: |correlation| > 0.025 once in a million (5 / sqrt(n)).
+    # Equal alternatives, 40,000 rows: |correlation| > 0.025 once in a million (5 /
+    # sqrt(n)).
     rule = uniform([str(i) for i in range(1_000)])
     draw = synthetic._Draw(TINY, 5, np.arange(40_000, dtype=np.uint64))
-    one, other = (draw._choose(rule, path, draw._rows) for path in ("slot/a/0", "slot/b/0"))
+    one, other = (
+        draw._choose(rule, path, draw._rows) for path in ("slot/a/0", "slot/b/0")
+    )
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.025
     assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.025
     assert abs(np.corrcoef(one, one)[0, 1]) > 0.99
@@ -155,7 +187,9 @@ def test_a_grammar_that_has_not_so_many_texts_is_refused():
 
 def test_an_opened_corpus_has_the_requested_size(tmp_path):
     config = data_config(name="health", num_utterances=2_000)
-    corpus = open_corpus(config, data_dir=tmp_path / "no data", cache_dir=tmp_path / "cache")
+    corpus = open_corpus(
+        config, data_dir=tmp_path / "no data", cache_dir=tmp_path / "cache"
+    )
     assert (corpus.num_records, corpus.num_duplicates) == (2_000, 0)
     assert corpus.undeclared == ()
     assert not corpus.outside.any()
@@ -190,9 +224,13 @@ print(peaks[-1] - peaks[0])
 """
 
 
-@pytest.mark.parametrize("size", [120_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "size", [120_000, pytest.param(1_000_000, marks=pytest.mark.slow)]
+)
 def test_making_takes_constant_memory(size):
     command = [sys.executable, "-c", MEASURE, str(size)]
-    growth = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    growth = int(
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    )
     # 8 bytes of hash an utterance, sorted anew by the chunk: three copies at the peak.
     assert growth <= 16 + 3 * 8 * size / 2**20

@@ -51,14 +51,19 @@ def dialogues(path, *turns):
 
 
 def open_file(path, name="pair_lines", **fields):
-    return open_pairs(data_config(name=name, path=str(path), **fields), data_dir=Path("nowhere"))
+    return open_pairs(
+        data_config(name=name, path=str(path), **fields), data_dir=Path("nowhere")
+    )
 
 
 @pytest.mark.slow  # reads 26,000 programs
 def test_smcalflow_of_the_data_directory():
     place = real("smcalflow2")
     found = open_pairs(data_config(name="smcalflow"), data_dir=place.parent)
-    assert (found.parts.count("train"), found.parts.count("validation")) == (12_271, 14_751)
+    assert (found.parts.count("train"), found.parts.count("validation")) == (
+        12_271,
+        14_751,
+    )
     assert found.has_programs
     assert found.public
     counted = list(read_pairs(place / "pairs_valid.jsonl.gz"))
@@ -71,7 +76,10 @@ def test_smcalflow_of_the_data_directory():
 def test_treedst_of_the_data_directory_has_domains():
     real("treedst")
     found = open_pairs(data_config(name="treedst"), data_dir=DATA)
-    assert (found.parts.count("validation"), found.parts.count("test")) == (3_038, 3_155)
+    assert (found.parts.count("validation"), found.parts.count("test")) == (
+        3_038,
+        3_155,
+    )
     assert set(found.domains) == set(treedst.DOMAINS)
 
 
@@ -80,7 +88,10 @@ def test_official_dialogues_are_read_before_pairs_of_the_same_part(tmp_path):
     lines(tmp_path / "pairs_valid.jsonl", PAIR)
     packed = tmp_path / "valid.dataflow_dialogues.jsonl.zip"
     dialogues(packed, ("a b", "(f)", "done ."), ("c", "(g)", ""))
-    assert [file.name for file in pair_files(tmp_path)] == ["pairs_train_part.jsonl", packed.name]
+    assert [file.name for file in pair_files(tmp_path)] == [
+        "pairs_train_part.jsonl",
+        packed.name,
+    ]
     found = open_file(tmp_path, "smcalflow")
     assert found.utterances == ("hello there", "a b", "c")
     assert found.parts == ("train", "validation", "validation")
@@ -104,7 +115,9 @@ def test_the_fingerprint_sees_every_field(tmp_path):
         {**PAIR, "part": "test"},
         {**PAIR, "domain": "hotel"},
     ]
-    marks = {open_file(lines(tmp_path / "x.jsonl", row)).fingerprint for row in variants}
+    marks = {
+        open_file(lines(tmp_path / "x.jsonl", row)).fingerprint for row in variants
+    }
     assert len(marks) == len(variants)
 
 
@@ -121,7 +134,9 @@ def test_a_subset_is_the_seeds(tmp_path):
     first = open_file(path, max_records=20)
     assert len(first) == 20
     assert first.fingerprint == open_file(path, max_records=20).fingerprint
-    assert first.fingerprint != open_file(path, max_records=20, split_seed=1).fingerprint
+    assert (
+        first.fingerprint != open_file(path, max_records=20, split_seed=1).fingerprint
+    )
     with refused("at most the number of records, got 61") as refusal:
         open_file(path, max_records=61)
     assert "60" not in str(refusal.value), "plans and reports keep it"
@@ -133,11 +148,24 @@ def test_a_subset_is_the_seeds(tmp_path):
         (f'{{"utterance": "{SECRET}"', "expected a JSON object in"),
         (f'["{SECRET}"]', "expected a JSON object in"),
         (json.dumps({"utterance": 3, "lispress": f"({SECRET})"}), "expected utterance"),
-        (json.dumps({"utterance": "  ", "lispress": f"({SECRET})"}), "expected utterance"),
-        (json.dumps({"utterance": SECRET, "lispress": f"({SECRET}"}), "expected the end of 1 open"),
-        # Brackets alone are no program: a trial would fail where it is measured, at its end.
-        (json.dumps({"utterance": SECRET, "lispress": f'("{SECRET}" b)'}), "expected a call to"),
-        (json.dumps({"utterance": SECRET, "lispress": f"({SECRET} :k)"}), "expected a value after"),
+        (
+            json.dumps({"utterance": "  ", "lispress": f"({SECRET})"}),
+            "expected utterance",
+        ),
+        (
+            json.dumps({"utterance": SECRET, "lispress": f"({SECRET}"}),
+            "expected the end of 1 open",
+        ),
+        # Brackets alone are no program: a trial would fail where it is measured, at its
+        # end.
+        (
+            json.dumps({"utterance": SECRET, "lispress": f'("{SECRET}" b)'}),
+            "expected a call to",
+        ),
+        (
+            json.dumps({"utterance": SECRET, "lispress": f"({SECRET} :k)"}),
+            "expected a value after",
+        ),
         (json.dumps({"utterance": SECRET, "lispress": 3}), "expected lispress"),
         (json.dumps({**PAIR, "utterance": SECRET, "part": "dev"}), "expected part"),
         (json.dumps({**PAIR, "utterance": SECRET, "domain": ""}), "expected domain"),
@@ -159,7 +187,11 @@ def test_a_program_is_checked_once_in_a_file(tmp_path, monkeypatch):
     checked = []
     monkeypatch.setattr("trainables.data.pairs.graph", checked.append)
     other = {**PAIR, "lispress": "(Yield (Then))"}
-    list(read_pairs(lines(tmp_path / "x.jsonl", PAIR, other, PAIR, {"utterance": "no program"})))
+    list(
+        read_pairs(
+            lines(tmp_path / "x.jsonl", PAIR, other, PAIR, {"utterance": "no program"})
+        )
+    )
     assert checked == [PAIR["lispress"], other["lispress"]]
 
 

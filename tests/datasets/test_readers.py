@@ -29,7 +29,9 @@ def real(name):
     return place
 
 
-def folder(path, *, text="call ann\nplay it\n", tags="O B-who\nO O\n", label="call\nplay\n"):
+def folder(
+    path, *, text="call ann\nplay it\n", tags="O B-who\nO O\n", label="call\nplay\n"
+):
     path.mkdir(exist_ok=True)
     for name, content in (("seq.in", text), ("seq.out", tags), ("label", label)):
         data = content if isinstance(content, bytes) else content.encode()
@@ -107,7 +109,10 @@ def test_parts_of_a_bio_folder(tmp_path):
     [
         ({"text": f"call ann\nplay it\n{SECRET}\n"}, r"seq.out .* ends before line 3"),
         ({"label": "call\n"}, r"label .* ends before line 2"),
-        ({"tags": f"O B-who\nO {SECRET}\n"}, r"B-name or I-name in .*seq.in line 2, tag 2"),
+        (
+            {"tags": f"O B-who\nO {SECRET}\n"},
+            r"B-name or I-name in .*seq.in line 2, tag 2",
+        ),
         ({"text": SECRET.encode() + b" \xff\nplay it\n"}, r"UTF-8 in .*seq.in line 1"),
         ({"text": "", "tags": "", "label": ""}, r"x, got an empty file"),
         ({"label": "call\n \n"}, r"intent for every record.*seq.in line 2"),
@@ -159,7 +164,11 @@ def test_a_damaged_file_is_named_by_line_and_field(tmp_path, content, message):
 
 def test_both_forms_of_json_lines_say_the_same(tmp_path):
     rows = [
-        {"tokens": ["call", "ann", "lee"], "tags": ["O", "B-who", "I-who"], "intent": "call"},
+        {
+            "tokens": ["call", "ann", "lee"],
+            "tags": ["O", "B-who", "I-who"],
+            "intent": "call",
+        },
         {"text": "call  ann lee", "slots": [["who", 1, 3]], "intent": "call"},
         {"text": "stop", "slots": [], "intent": "stop", "part": "test"},
     ]
@@ -197,16 +206,24 @@ def test_a_schema_file_is_the_users_word(tmp_path):
         (f"{SECRET} {'x' * 1_001}", "expected words of at most 1000 characters"),
     ],
 )
-def test_a_record_that_no_model_would_predict_is_refused_wherever_it_is_read(tmp_path, long, why):
+def test_a_record_that_no_model_would_predict_is_refused_wherever_it_is_read(
+    tmp_path, long, why
+):
     words = long.split()
-    rows = [{"text": "call ann", "intent": "call"}, {"text": long.strip(), "intent": "call"}]
+    rows = [
+        {"text": "call ann", "intent": "call"},
+        {"text": long.strip(), "intent": "call"},
+    ]
     lines = write_lines(tmp_path / "own.jsonl", rows)
     tags = " ".join("O" for _ in words)
     place = folder(tmp_path / "bio", text=f"call ann\n{long}\n", tags=f"O O\n{tags}\n")
     for found, where in (
         (json_lines.read(lines, config=CONFIG), "own.jsonl line 2"),
         (bio_folder.read(place, config=CONFIG), "seq.in line 2"),
-        (without_problems(open_source(lines, options=Options()).utterances()), "own.jsonl line 2"),
+        (
+            without_problems(open_source(lines, options=Options()).utterances()),
+            "own.jsonl line 2",
+        ),
     ):
         with refused(f"{why}.* in .*{where}", InvalidData, hides=SECRET):
             list(found)

@@ -1,4 +1,6 @@
-"""The Schema-Guided Dialogue reader: both forms, spans of characters as spans of tokens."""
+"""The Schema-Guided Dialogue reader: both forms, spans of characters as spans of
+tokens.
+"""
 
 import json
 
@@ -15,7 +17,11 @@ CONFIG = data_config(name="sgd_dialogues")
 
 def _turn(text, spans, *, speaker="USER"):
     slots = [
-        {"slot": name, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
+        {
+            "slot": name,
+            "start": text.index(value),
+            "exclusive_end": text.index(value) + len(value),
+        }
         for name, value in spans
     ]
     frame = {
@@ -43,8 +49,15 @@ def test_spans_of_characters_become_bio_tags_of_tokens(tmp_path):
 
 
 def test_of_slots_that_overlap_the_first_is_kept(tmp_path):
-    """A slot that is listed twice, and one that overlaps a dropped one alone, are kept."""
-    spans = [("to", "San Jose"), ("to", "San Jose"), ("name", "Jose on"), ("time", "on May")]
+    """A slot that is listed twice, and one that overlaps a dropped one alone, are
+    kept.
+    """
+    spans = [
+        ("to", "San Jose"),
+        ("to", "San Jose"),
+        ("name", "Jose on"),
+        ("time", "on May"),
+    ]
     (found,) = _read(tmp_path, [_turn("Fly to San Jose on May 3", spans)])
     assert found.tags == ("O", "O", "B-to", "I-to", "B-time", "I-time", "O")
 
@@ -78,7 +91,11 @@ def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path):
 
 def test_the_prepared_form_is_one_object_a_line(tmp_path):
     file = tmp_path / "utterances.jsonl"
-    line = {"tokens": ["to", "napa"], "tags": ["O", "B-city"], "intent": "Buses:FindBus"}
+    line = {
+        "tokens": ["to", "napa"],
+        "tags": ["O", "B-city"],
+        "intent": "Buses:FindBus",
+    }
     file.write_text(json.dumps(line) + "\n\n")
     (found,) = sgd_dialogues.read(file, config=CONFIG)
     assert found == said("to [city : napa]", "Buses:FindBus")

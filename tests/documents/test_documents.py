@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from tests.refusals import refused
 from trainables.errors import InvalidData, one_line, quote, words_of
-from trainables.io.documents import MAX_DEPTH, DocumentProblem, format_yaml, parse_json, parse_yaml
+from trainables.io.documents import (
+    MAX_DEPTH,
+    DocumentProblem,
+    format_yaml,
+    parse_json,
+    parse_yaml,
+)
 from trainables.io.files import (
     file_text,
     line_groups,
@@ -32,11 +38,16 @@ PLAIN = st.recursive(
     | st.integers(min_value=-(10**30), max_value=10**30)
     | st.floats(allow_nan=False, allow_infinity=False)
     | WORDS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4)
+    ),
     max_leaves=20,
 )
 BAD_YAML = {
-    "an alias": ("a: &a {x: 1}\nb: *a", "line 2: expected the value itself, got the alias"),
+    "an alias": (
+        "a: &a {x: 1}\nb: *a",
+        "line 2: expected the value itself, got the alias",
+    ),
     "an alias in itself": ("&a [*a]", "got the alias"),
     "an unknown alias": ("a: *b", "got the alias"),
     "deep flow lists": ("[" * 200_000, f"at most {MAX_DEPTH} lists"),
@@ -54,7 +65,10 @@ BAD_YAML = {
     "a word for true as a key": ("on: 2", "text keys, got 'on'"),
     "a list as a key": ("[1]: 2", "text keys"),
     "NUL": ('a: "\\0"', "text without NUL"),
-    "half of a surrogate pair": ('a: "\\ud800"', "not readable|surrogate|invalid Unicode"),
+    "half of a surrogate pair": (
+        'a: "\\ud800"',
+        "not readable|surrogate|invalid Unicode",
+    ),
     "a tag of Python": ("a: !!python/object/apply:os.system [ls]", "got a tag"),
     "a tag of bytes": ("a: !!binary aGk=", "got a tag"),
     "a set": ("a: !!set {x, y}", "got a tag"),
@@ -126,7 +140,8 @@ def test_what_is_no_file_of_text_is_named(tmp_path):
     (tmp_path / "long").write_bytes(b"a" * 2_000)
     for name, words in {
         "folder": "to be a file",
-        "bytes": r"expected UTF-8 in .* line 3 \(if it is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE",
+        "bytes": r"expected UTF-8 in .* line 3 \(if it is Latin-1, `iconv -f LATIN1 -t"
+        r" UTF-8 FILE",
         "nul": "without NUL",
         "long": "at most 1000 bytes",
         "missing": "No such file",
@@ -214,18 +229,28 @@ def test_a_damaged_file_of_a_program_is_one_problem(text, tmp_path):
 
 SAID = st.sampled_from(["", " \n", "no answer", "\nfirst\nsecond", "z0"])
 ERRORS = st.recursive(
-    st.builds(lambda kind, said: kind(said), st.sampled_from([ValueError, OSError, KeyError]), SAID)
+    st.builds(
+        lambda kind, said: kind(said),
+        st.sampled_from([ValueError, OSError, KeyError]),
+        SAID,
+    )
     | st.sampled_from(
         [OSError(), OSError(28, None), TimeoutError(), OSError(2, "gone", "a", 0, "b")]
     ),
-    lambda inner: st.builds(ExceptionGroup, SAID, st.lists(inner, min_size=1, max_size=3)),
+    lambda inner: st.builds(
+        ExceptionGroup, SAID, st.lists(inner, min_size=1, max_size=3)
+    ),
     max_leaves=5,
 )
 
 
 @given(ERRORS, ERRORS, st.booleans())
 def test_an_error_says_more_than_its_type(error, cause, is_hidden):
-    error.__cause__, error.__context__, error.__suppress_context__ = None, cause, is_hidden
+    error.__cause__, error.__context__, error.__suppress_context__ = (
+        None,
+        cause,
+        is_hidden,
+    )
     said = words_of(error)
     assert one_line(said).isprintable()
     assert len(said.split()) > 1 or said == "z0"

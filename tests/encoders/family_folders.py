@@ -41,15 +41,19 @@ _SIZES = {
 def word_pieces(marks):
     """WordPiece, lower-cased, as BERT, DistilBERT, ELECTRA and MPNet have it.
 
-    The pieces are those of BPE: the trainer of WordPiece finds others in each process, and with
-    them the encoder reads other rows.
+    The pieces are those of BPE: the trainer of WordPiece finds others in each process,
+    and with them the encoder reads other rows.
     """
     unknown = next(mark for mark in marks if "UNK" in mark.upper())
     found = Tokenizer(models.BPE())
     found.normalizer = normalizers.BertNormalizer(lowercase=True)
     found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    found.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=160, show_progress=False))
-    pieces = sorted(f"{before}{piece}" for piece in found.get_vocab() for before in ("", "##"))
+    found.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=160, show_progress=False)
+    )
+    pieces = sorted(
+        f"{before}{piece}" for piece in found.get_vocab() for before in ("", "##")
+    )
     vocabulary = {piece: number for number, piece in enumerate([*marks, *pieces])}
     found.model = models.WordPiece(vocabulary, unk_token=unknown)
     found.add_special_tokens(list(marks))
@@ -58,7 +62,9 @@ def word_pieces(marks):
 
 
 def byte_level(marks):
-    """Byte-level BPE, without a space before the first word, as RoBERTa and ModernBERT have it."""
+    """Byte-level BPE, without a space before the first word, as RoBERTa and ModernBERT
+    have it.
+    """
     found = Tokenizer(models.BPE())
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     found.decoder = decoders.ByteLevel()
@@ -80,7 +86,10 @@ def unigram(marks):
     found.decoder = decoders.Metaspace()
     unknown = next(mark for mark in marks if "UNK" in mark.upper())
     trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=list(marks), unk_token=unknown, show_progress=False
+        vocab_size=120,
+        special_tokens=list(marks),
+        unk_token=unknown,
+        show_progress=False,
     )
     found.train_from_iterator(TEXTS, trainer)
     return _framed(found, marks)
@@ -97,8 +106,8 @@ def _framed(found, marks):
 
 @dataclass(frozen=True)
 class Kind:
-    """How a family's folders look: the tokenizer with its marks, its class on the hub, the sizes'
-    own names.
+    """How a family's folders look: the tokenizer with its marks, its class on the hub,
+    the sizes' own names.
     """
 
     tokenizer: Callable[[tuple[str, ...]], Tokenizer]
@@ -114,7 +123,11 @@ _OF_DEBERTA = {
     "position_biased_input": False,
     "max_relative_positions": -1,
 }
-_OF_DEBERTA_V2 = {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True}
+_OF_DEBERTA_V2 = {
+    "position_buckets": 8,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+}
 _OF_DISTILBERT = {"dim": 24, "n_layers": 3, "n_heads": 4, "hidden_dim": 40}
 _OF_MODERNBERT = {
     **{"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3},
@@ -124,7 +137,9 @@ _OF_MODERNBERT = {
 KINDS = {
     "bert": Kind(word_pieces, "BertTokenizer", _SIZES),
     "distilbert": Kind(
-        word_pieces, "DistilBertTokenizer", _OF_DISTILBERT | {"max_position_embeddings": 64}
+        word_pieces,
+        "DistilBertTokenizer",
+        _OF_DISTILBERT | {"max_position_embeddings": 64},
     ),
     "electra": Kind(word_pieces, "ElectraTokenizer", _SIZES | {"embedding_size": 12}),
     "mpnet": Kind(
@@ -133,23 +148,33 @@ KINDS = {
         _SIZES | {"pad_token_id": 1, "max_position_embeddings": 66},
         ("<s>", "<pad>", "</s>", "[UNK]", "<mask>"),
     ),
-    "roberta": Kind(byte_level, "RobertaTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS),
-    "xlm-roberta": Kind(unigram, "XLMRobertaTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS),
-    "camembert": Kind(unigram, "CamembertTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS),
+    "roberta": Kind(
+        byte_level, "RobertaTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS
+    ),
+    "xlm-roberta": Kind(
+        unigram, "XLMRobertaTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS
+    ),
+    "camembert": Kind(
+        unigram, "CamembertTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS
+    ),
     "albert": Kind(
         unigram,
         "AlbertTokenizer",
         _SIZES | {"embedding_size": 12},
         ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
     ),
-    "deberta-v2": Kind(unigram, "DebertaV2Tokenizer", _SIZES | _OF_DEBERTA | _OF_DEBERTA_V2),
+    "deberta-v2": Kind(
+        unigram, "DebertaV2Tokenizer", _SIZES | _OF_DEBERTA | _OF_DEBERTA_V2
+    ),
     "deberta": Kind(byte_level, "DebertaTokenizer", _SIZES | _OF_DEBERTA),
     "modernbert": Kind(byte_level, "PreTrainedTokenizerFast", _SIZES | _OF_MODERNBERT),
 }
 
 
 def write(folder, family, *, licence="apache-2.0", **sizes):
-    """A random encoder of the family in `folder`, as `transformers` would load it; the model."""
+    """A random encoder of the family in `folder`, as `transformers` would load it; the
+    model.
+    """
     kind = KINDS[family]
     tokenizer = kind.tokenizer(kind.marks)
     folder.mkdir(parents=True, exist_ok=True)
@@ -158,7 +183,8 @@ def write(folder, family, *, licence="apache-2.0", **sizes):
     tokenizer.save(str(folder / "tokenizer.json"))
     first, last = ("[CLS]", "[SEP]") if "[CLS]" in kind.marks else ("<s>", "</s>")
     unknown, padding, mask = (
-        next(mark for mark in kind.marks if word in mark.upper()) for word in ("UNK", "PAD", "MASK")
+        next(mark for mark in kind.marks if word in mark.upper())
+        for word in ("UNK", "PAD", "MASK")
     )
     about = {
         "tokenizer_class": kind.tokenizer_class,
@@ -178,7 +204,9 @@ def write(folder, family, *, licence="apache-2.0", **sizes):
     model = AutoModel.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() > 1:  # far from alike, so that places and neighbours matter
+            if (
+                parameter.dim() > 1
+            ):  # far from alike, so that places and neighbours matter
                 torch.nn.init.normal_(parameter, std=0.3)
     model.save_pretrained(folder)
     return model

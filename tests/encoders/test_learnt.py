@@ -1,4 +1,6 @@
-"""Who has learnt from private records is decided by their texts, whatever the data is called."""
+"""Who has learnt from private records is decided by their texts, whatever the data is
+called.
+"""
 
 import shutil
 from pathlib import Path
@@ -40,7 +42,9 @@ PUBLIC = [
         Path(), config=data_config(name="health", num_utterances=4_000)
     )
 ]  # the encoder of the tests has learnt from these
-NEW = [f"call extension {n} of the northern office before the meeting" for n in range(300)]
+NEW = [
+    f"call extension {n} of the northern office before the meeting" for n in range(300)
+]
 WRITTEN = {
     "as it is": str,
     "upper case": str.upper,
@@ -65,7 +69,9 @@ def corpus_in(folder, texts):
 
 
 def having_learnt(place):
-    """The encoder that ships as the folder `place`, as if it had read `PUBLIC` as well."""
+    """The encoder that ships as the folder `place`, as if it had read `PUBLIC` as
+    well.
+    """
     shutil.copytree(about_of("dialogues").place, place)
     before = read_hashes(about_of("dialogues").place / LEARNT)
     write_hashes(Path(place) / LEARNT, [before, hashes_of(map(key_of, PUBLIC))])
@@ -84,7 +90,9 @@ def heads(data, encoder):
 
 
 def prepared(folder, fields):
-    return prepare(parse(fields), comm=Alone(), data_dir=folder, cache_dir=folder / "cache")
+    return prepare(
+        parse(fields), comm=Alone(), data_dir=folder, cache_dir=folder / "cache"
+    )
 
 
 def planned(folder, **space):
@@ -97,15 +105,17 @@ def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how, learnt, tmp_path
     texts = [*map(WRITTEN[how], PUBLIC[:100]), *NEW]
     with refused("has not learnt from the records of json_lines") as told:
         require_unlearnt(learnt, corpus_in(tmp_path, texts))
-    assert not any(character.isdigit() for character in str(told.value).replace(learnt, "")), (
-        "no count"
-    )
+    assert not any(
+        character.isdigit() for character in str(told.value).replace(learnt, "")
+    ), "no count"
     for other in ("dialogues", "scratch"):
         require_unlearnt(other, corpus_in(tmp_path, texts))
 
 
 def test_long_texts_are_counted_apart_from_short_ones():
-    """Of 1,000 records five long ones are chance, and six are not; a hundred short ones are."""
+    """Of 1,000 records five long ones are chance, and six are not; a hundred short ones
+    are.
+    """
     by_length = [[], []]
     for key in sorted({key_of(text) for text in PUBLIC}):
         by_length[len(key) >= 24].append(key)
@@ -141,20 +151,28 @@ def test_what_chance_explains_is_allowed_and_said(learnt, tmp_path):
     assert "of 2,000 long records 10 may be among them word for word" in said
     known = hashes_of(map(key_of, PUBLIC))
     short = [text for text in PUBLIC if len(key_of(text)) < 24][:30]
-    assert not shares_records(map(key_of, [*NEW, *short]), known), "up to a tenth in short texts"
+    assert not shares_records(map(key_of, [*NEW, *short]), known), (
+        "up to a tenth in short texts"
+    )
     assert shares_records(map(key_of, [*NEW[:200], *short]), known)
 
 
 def test_the_thresholds_are_those_that_the_card_states():
-    assert "above 10% of all records, or above 0.5% in texts of 24 letters" in THRESHOLDS
+    assert (
+        "above 10% of all records, or above 0.5% in texts of 24 letters" in THRESHOLDS
+    )
     assert "but for no 3 records" in THRESHOLDS
-    long = [f"{n:04d} is the number of the northern office".encode() for n in range(2_000)]
+    long = [
+        f"{n:04d} is the number of the northern office".encode() for n in range(2_000)
+    ]
     short = [f"{n:04d}".encode() for n in range(2_000)]
     assert not shares_records(long, hashes_of(long[:10]))
     assert shares_records(long, hashes_of(long[:11]))
     assert not shares_records(short, hashes_of(short[:200]))
     assert shares_records(short, hashes_of(short[:201]))
-    assert not shares_records(long[:3], hashes_of(long)), "however few records there are"
+    assert not shares_records(long[:3], hashes_of(long)), (
+        "however few records there are"
+    )
     for length, is_long in ((23, False), (24, True)):
         texts = [f"{n:04d}".encode().ljust(length, b"x") for n in range(2_000)]
         assert shares_records(texts, hashes_of(texts[:11])) is is_long
@@ -172,9 +190,9 @@ def test_a_missing_or_damaged_list_is_refused(content, tmp_path):
     np.save(copy.place / LEARNT, np.array([2, 1], dtype=np.uint32))
     with refused("expected hashes of texts in", InvalidData):
         read_hashes(copy.place / LEARNT)
-    assert files_digest({"encoder": str(copy.place)}) == files_digest({"encoder": "dialogues"}), (
-        "no feature depends on it"
-    )
+    assert files_digest({"encoder": str(copy.place)}) == files_digest(
+        {"encoder": "dialogues"}
+    ), "no feature depends on it"
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=40))
@@ -186,7 +204,9 @@ def test_texts_that_differ_in_case_signs_and_spaces_are_one(texts):
 
 
 def test_a_text_that_was_not_learnt_is_taken_for_one_as_rarely_as_stated():
-    """Of 200,000 texts 2.1 are expected at 1 in 96,000; more than 12 are one in a million."""
+    """Of 200,000 texts 2.1 are expected at 1 in 96,000; more than 12 are one in a
+    million.
+    """
     known = read_hashes(about_of("dialogues").place / LEARNT)
     assert len(known) / 2**32 == pytest.approx(1 / 96_000, rel=0.02)
     fresh = hashes_of(f"made text {number}".encode() for number in range(200_000))

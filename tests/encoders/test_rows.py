@@ -1,4 +1,6 @@
-"""Rows that heads read, a function of one record and of public numbers alone; scores of names."""
+"""Rows that heads read, a function of one record and of public numbers alone; scores of
+names.
+"""
 
 import numpy as np
 import pytest
@@ -28,7 +30,9 @@ def test_each_layer_is_centred_and_of_norm_one():
 
 def moments(whole, layers, *, at_once):
     parts = zip(*(state.split(at_once) for state in whole), strict=True)
-    tokens, records = moments_of((LayerStates(part, part[::-1]) for part in parts), layers)
+    tokens, records = moments_of(
+        (LayerStates(part, part[::-1]) for part in parts), layers
+    )
     assert tokens.layers == records.layers == tuple(layers)
     return tokens
 
@@ -43,7 +47,9 @@ def test_moments_are_those_of_all_rows_however_they_come():
 
 def test_a_choice_of_layers_is_that_of_their_columns():
     chosen = moments(states(50), [0, 1], at_once=50).of([1])
-    np.testing.assert_allclose(chosen.covariance, moments(states(50), [1], at_once=50).covariance)
+    np.testing.assert_allclose(
+        chosen.covariance, moments(states(50), [1], at_once=50).covariance
+    )
 
 
 def test_whitened_rows_have_a_flat_spectrum():
@@ -71,7 +77,9 @@ def test_scores_are_bilinear_in_row_and_name():
     assert _SCHEMA.tags == ("O", "B-city", "I-city", "B-date", "I-date")
     torch.testing.assert_close(of_tags, with_bias(rows) @ torch.stack(tags).t())
     of_intents = scores.of_records(rows) @ vectors.t()
-    torch.testing.assert_close(of_intents[:, 1], with_bias(rows) @ scores.records.t() @ vectors[1])
+    torch.testing.assert_close(
+        of_intents[:, 1], with_bias(rows) @ scores.records.t() @ vectors[1]
+    )
 
 
 @pytest.mark.parametrize(("bits", "off"), [(32, 0.0), (16, 1e-3), (8, 1 / 250)])
@@ -79,7 +87,11 @@ def test_a_weight_of_fewer_bits_is_near(tmp_path, bits, off):
     draw = torch.Generator().manual_seed(1)
     rows = torch.randn(40, 30, generator=draw) * torch.logspace(-3, 2, 40).unsqueeze(1)
     rows[7] = 0.0
-    before = {"rows": rows, "vector": torch.randn(9, generator=draw), "count": torch.tensor([3])}
+    before = {
+        "rows": rows,
+        "vector": torch.randn(9, generator=draw),
+        "count": torch.tensor([3]),
+    }
     save_file(before, tmp_path / "w")
     round_tensors(tmp_path / "w", bits=bits)
     found = load_tensors(tmp_path / "w")

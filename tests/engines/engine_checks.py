@@ -1,8 +1,9 @@
-"""What must hold of every engine, as functions that raise AssertionError: the tests call them, and
-the mutants of `test_mutants` must each make one of them fail.
+"""What must hold of every engine, as functions that raise AssertionError: the tests
+call them, and the mutants of `test_mutants` must each make one of them fail.
 
-Statistical checks are two-sided with a false-alarm rate of 1e-6 for each comparison; the keys are
-fixed, so they do not flicker."""
+Statistical checks are two-sided with a false-alarm rate of 1e-6 for each comparison;
+the keys are fixed, so they do not flicker.
+"""
 
 import math
 import threading
@@ -35,13 +36,19 @@ SIZE = sum(WIDTHS)
 
 
 class PlainGradients(ChosenByRecord):
-    """Cannot be taken apart into records, and keeps no books: the engines' slow path."""
+    """Cannot be taken apart into records, and keeps no books: the engines' slow
+    path.
+    """
 
     record_groups = None
 
 
 # The three ways to a clipped sum; all do the same.
-WAYS = {"books": ChosenGradients, "torch.func": ChosenByRecord, "autograd": PlainGradients}
+WAYS = {
+    "books": ChosenGradients,
+    "torch.func": ChosenByRecord,
+    "autograd": PlainGradients,
+}
 
 
 class Meeting:
@@ -60,7 +67,9 @@ class Meeting:
         return values
 
     def run(self, work):
-        """`work(comm)` on every thread; the results in rank order, the first error raised."""
+        """`work(comm)` on every thread; the results in rank order, the first error
+        raised.
+        """
 
         def body(member):
             try:
@@ -72,7 +81,9 @@ class Meeting:
         with ThreadPoolExecutor(len(self.members)) as pool:
             ended = [pool.submit(body, member) for member in self.members]
         errors = [each.exception() for each in ended if each.exception()]
-        for error in sorted(errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
+        for error in sorted(
+            errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)
+        ):
             raise error
         return [each.result() for each in ended]
 
@@ -94,7 +105,9 @@ class _Member:
         return self._meeting.exchange(self.rank, value)
 
 
-def mechanism(engine="edp_sgd", *, workers=4, batch=16, records=200, epochs=3, **privacy):
+def mechanism(
+    engine="edp_sgd", *, workers=4, batch=16, records=200, epochs=3, **privacy
+):
     training = {"expected_batch_size": batch, "num_workers": workers, "epochs": epochs}
     config = parse(
         {
@@ -108,13 +121,18 @@ def mechanism(engine="edp_sgd", *, workers=4, batch=16, records=200, epochs=3, *
 
 
 def engine_on(mech, table, units=None, *, model=None, comm=None, **setup):
-    """The mechanism's engine over a table of chosen gradients, or over as many records of another
-    loader; with `units`, always this draw."""
+    """The mechanism's engine over a table of chosen gradients, or over as many records
+    of another loader; with `units`, always this draw.
+    """
     if units is not None:
         setup["sampler"] = ChosenBatch(draw_of(units))
     if "loader" not in setup:
         setup["loader"] = ChosenRecords(table)
-    usual = {"learning_rate": 1e-3, "key": public_key(0, "tests"), "comm": comm or Alone()}
+    usual = {
+        "learning_rate": 1e-3,
+        "key": public_key(0, "tests"),
+        "comm": comm or Alone(),
+    }
     return catalogue.entry("engines", mech.engine).make(
         ChosenGradients(WIDTHS) if model is None else model,
         mech,
@@ -136,10 +154,14 @@ class OneBatch:
 
 
 def engine_of(name, model, loader, **fields):
-    """As a trial makes it, of a batch of all records; `fields` are those of its config."""
+    """As a trial makes it, of a batch of all records; `fields` are those of its
+    config.
+    """
     n = loader.made.num_records
     training = {"expected_batch_size": n, **fields.pop("training", {})}
-    config = parse({"engine": name, "training": training, "data": {"num_records": n}, **fields})
+    config = parse(
+        {"engine": name, "training": training, "data": {"num_records": n}, **fields}
+    )
     mech, precision = build(config, num_records=n), config.training.precision
     return engine_on(
         mech, range(n), model=model, loader=loader, precision=precision, compares=False
@@ -153,7 +175,9 @@ def gradients(records, *, scale=1.0, seed=0):
 
 
 def noise_of(mech, *, steps, world_size=1, **setup):
-    """[steps, D]: what empty steps release, times M: noise alone, summed over all workers."""
+    """[steps, D]: what empty steps release, times M: noise alone, summed over all
+    workers.
+    """
     table = gradients(4)
 
     def work(comm):
@@ -169,7 +193,9 @@ def noise_of(mech, *, steps, world_size=1, **setup):
 
 def by_group(values):
     """[D]: a number of each group at all of its coordinates."""
-    return torch.cat([torch.full((w,), value) for w, value in zip(WIDTHS, values, strict=True)])
+    return torch.cat(
+        [torch.full((w,), value) for w, value in zip(WIDTHS, values, strict=True)]
+    )
 
 
 def public_batch():
@@ -189,8 +215,13 @@ def check_noise_scale(mech, expected, **how):
     for part, std in zip(noise.split(list(WIDTHS), dim=1), expected, strict=True):
         freedom = part.numel()
         statistic = float(part.square().sum()) / std**2
-        low, high = chi2.ppf(FALSE_ALARM / 2, freedom), chi2.isf(FALSE_ALARM / 2, freedom)
-        assert low < statistic < high, f"std {math.sqrt(statistic / freedom) * std}, not {std}"
+        low, high = (
+            chi2.ppf(FALSE_ALARM / 2, freedom),
+            chi2.isf(FALSE_ALARM / 2, freedom),
+        )
+        assert low < statistic < high, (
+            f"std {math.sqrt(statistic / freedom) * std}, not {std}"
+        )
 
 
 def _uncorrelated(a, b):
@@ -241,7 +272,9 @@ def sum_and_scale(mech, table, units, *, way="books", **setup):
 
 
 def check_sum(mech, table, units, **how):
-    """Without noise a step releases the sum of clipped units over M, whatever was drawn."""
+    """Without noise a step releases the sum of clipped units over M, whatever was
+    drawn.
+    """
     found, alpha = sum_and_scale(mech, table, units, **how)
     expected = reference_sum(table, units, bound=mech.max_grad_norm, alpha=alpha)
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * mech.max_grad_norm)
@@ -256,8 +289,9 @@ def change(mech, table, left, right, **how):
 
 
 def check_poisson(mech, *, steps=400, **how):
-    """Inclusions are Binomial(steps, q) for every record, pairs meet with probability q^2, and the
-    drawn join their micro-batches uniformly and independently."""
+    """Inclusions are Binomial(steps, q) for every record, pairs meet with probability
+    q^2, and the drawn join their micro-batches uniformly and independently.
+    """
     n, q, bins = mech.num_records, mech.sample_rate, mech.num_microbatches
     coins = sampler(np.arange(n), mech, seed=0, key=public_key(1, "tests"), **how)
     included = np.zeros((steps, n), dtype=np.int64)
@@ -270,12 +304,17 @@ def check_poisson(mech, *, steps=400, **how):
     _binomial(included.sum(), steps * n, q)
     for count in included.sum(0):
         _binomial(int(count), steps, q, share=n)
-    # The size of a draw varies as a binomial does: its variance is not that of a fixed size.
+    # The size of a draw varies as a binomial does: its variance is not that of a fixed
+    # size.
     sizes = included.sum(1)
     spread = float(((sizes - n * q) ** 2).sum()) / (n * q * (1 - q))
     assert chi2.ppf(FALSE_ALARM / 2, steps) < spread < chi2.isf(FALSE_ALARM / 2, steps)
     half = n // 2
-    _binomial(int((included[:, :half] & included[:, half : 2 * half]).sum()), steps * half, q * q)
+    _binomial(
+        int((included[:, :half] & included[:, half : 2 * half]).sum()),
+        steps * half,
+        q * q,
+    )
     # Two steps in a row share a record as often as two independent ones.
     _binomial(int((included[:-1] & included[1:]).sum()), (steps - 1) * n, q * q)
     if mech.microbatch_size > 1:
@@ -288,7 +327,9 @@ def check_poisson(mech, *, steps=400, **how):
         loads = np.stack([(unit == j).sum(1) for j in range(bins)], axis=1)
         wanted = sizes[:, None] / bins
         filled = sizes > 0
-        uneven = float(((loads - wanted) ** 2)[filled].sum() / (sizes[filled].mean() / bins))
+        uneven = float(
+            ((loads - wanted) ** 2)[filled].sum() / (sizes[filled].mean() / bins)
+        )
         freedom = filled.sum() * (bins - 1)
         assert uneven > 0.7 * freedom, f"micro-batches too even: {uneven / freedom}"
 
@@ -300,7 +341,9 @@ def _binomial(count, trials, p, *, share=1):
 
 
 def check_shuffle(mech, *, world_size=1):
-    """Over an epoch every record is in exactly one step, on one process, in one unit."""
+    """Over an epoch every record is in exactly one step, on one process, in one
+    unit.
+    """
     for epoch in range(2):
         seen = np.zeros(mech.num_records, dtype=np.int64)
         for rank in range(world_size):

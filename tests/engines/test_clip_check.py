@@ -1,4 +1,6 @@
-"""A step whose clipped sum is not what its definition says ends before anything of it leaves."""
+"""A step whose clipped sum is not what its definition says ends before anything of it
+leaves.
+"""
 
 import math
 from contextlib import nullcontext
@@ -59,7 +61,9 @@ class Silent(Alone):
 
 
 def engine_of(kind, request=None, *, engine="dp_sgd", **setup):
-    """The engine over random records; `kind` is of `whole_trial.small`, "heads" or "own"."""
+    """The engine over random records; `kind` is of `whole_trial.small`, "heads" or
+    "own".
+    """
     if kind == "own":
         model = request.getfixturevalue("own")
     elif kind == "heads":
@@ -68,13 +72,22 @@ def engine_of(kind, request=None, *, engine="dp_sgd", **setup):
         model, loader = model_and_loader(kind, dropout=0.3)
     if kind in ("own", "heads"):
         loader = Utterances(model, model.feature_table(TYPES))
-    mech = mechanism(engine, records=NUM_RECORDS, batch=6, workers=1, epochs=2, max_grad_norm=C)
-    place = {"model": model, "loader": loader, "comm": Silent(), "key": public_key(0, "check")}
+    mech = mechanism(
+        engine, records=NUM_RECORDS, batch=6, workers=1, epochs=2, max_grad_norm=C
+    )
+    place = {
+        "model": model,
+        "loader": loader,
+        "comm": Silent(),
+        "key": public_key(0, "check"),
+    }
     return engine_on(mech, range(NUM_RECORDS), learning_rate=0.05, **place, **setup)
 
 
 def scaled(owner, name, factor):
-    """`owner.name` with results `factor` times as large; of a method that adds, what it adds."""
+    """`owner.name` with results `factor` times as large; of a method that adds, what it
+    adds.
+    """
     right = getattr(owner, name)
 
     def adds(self, units, factors, views):
@@ -103,7 +116,11 @@ BROKEN = {
 }
 FACTORS = {"squared_norms": 0.8, "add_gradient": 1.02}
 CASES = [
-    *((kind, "dp_sgd", *what, FACTORS[what[1]]) for kind, each in BROKEN.items() for what in each),
+    *(
+        (kind, "dp_sgd", *what, FACTORS[what[1]])
+        for kind, each in BROKEN.items()
+        for what in each
+    ),
     ("clc", "edp_sgd", GradientHook, "norm", 0.9),  # of a micro-batch
 ]
 
@@ -131,13 +148,16 @@ def test_a_broken_book_ends_the_trial_with_the_figure(
 
 
 def with_a_long_record(kind, *, precision="fp32", most=None):
-    """The engine over 160 short records and one of 1,000 words, in one batch; `most`: the physical
-    batch."""
+    """The engine over 160 short records and one of 1,000 words, in one batch; `most`:
+    the physical batch.
+    """
     model, loader = units.model_and_loader(kind)
     for number in range(160):
         loader.add("random", 3 + number % 9, seed=number)
     loader.add("random", 1_000, seed=0)
-    mech = mechanism("dp_sgd", records=161, batch=161, workers=1, sampling="full", max_grad_norm=C)
+    mech = mechanism(
+        "dp_sgd", records=161, batch=161, workers=1, sampling="full", max_grad_norm=C
+    )
     return engine_on(
         mech, range(161), model=model, loader=loader, comm=Silent(), precision=precision,
         physical_batch_size=most,
@@ -162,7 +182,9 @@ def test_a_unit_that_others_move_ends_the_trial_though_the_part_that_is_compared
 ):
     """The long record may not be among those that are recomputed; it is in the step."""
     engine = with_a_long_record("clc")
-    monkeypatch.setattr(_check, "some_of", lambda draw, *_, **__: _check.taken(draw, np.arange(4)))
+    monkeypatch.setattr(
+        _check, "some_of", lambda draw, *_, **__: _check.taken(draw, np.arange(4))
+    )
     units.with_the_longest_of_the_batch(monkeypatch)
     before = weights_of(engine)
     with refused("that of the unit alone within 0.0001 C, got", TrialFailed):
@@ -179,7 +201,9 @@ def test_a_trial_that_diverged_ends_with_an_error_that_says_so(what, monkeypatch
     weight = engine.model.tag_head.weight
     with torch.no_grad():
         weight.mul_(1e37 if what == "gradients" else torch.inf)
-    with refused(f"finite {what} in step .* diverged.*lower training.learning_rate", TrialFailed):
+    with refused(
+        f"finite {what} in step .* diverged.*lower training.learning_rate", TrialFailed
+    ):
         engine.run_epoch(1)
 
 
@@ -213,13 +237,19 @@ def test_a_broken_gradient_of_own_code_ends_the_trial(request, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "engine", "precision"),
     [
-        *((kind, engine, "fp32") for kind in (*BROKEN, "own") for engine in ("dp_sgd", "edp_sgd")),
+        *(
+            (kind, engine, "fp32")
+            for kind in (*BROKEN, "own")
+            for engine in ("dp_sgd", "edp_sgd")
+        ),
         ("clc", "dp_sgd", "bf16"),
         ("bert", "edp_sgd", "bf16"),
     ],
 )
 def test_comparing_changes_no_bit_and_finds_rounding(kind, engine, precision, request):
-    """Also where records come in pieces, dropout is drawn and the torch generator is in use."""
+    """Also where records come in pieces, dropout is drawn and the torch generator is in
+    use.
+    """
     found = {}
     for compares in (True, False):
         torch.manual_seed(0)
@@ -249,7 +279,9 @@ def test_the_figure_is_for_the_curator_and_the_largest_of_all_processes(monkeypa
 
     monkeypatch.setattr(_private, "difference", noted)
     mech, table = mechanism("dp_sgd", workers=2), gradients(200)
-    figures = Meeting(2).run(lambda comm: engine_on(mech, table, comm=comm).run_epoch(0))
+    figures = Meeting(2).run(
+        lambda comm: engine_on(mech, table, comm=comm).run_epoch(0)
+    )
     assert len(found) == 4  # the first step and one more, on either
     assert [each["clip_difference"] for each in figures] == [max(found)] * 2
 
@@ -261,9 +293,16 @@ def test_without_noise_nothing_is_promised_and_nothing_compared():
 
 @pytest.mark.parametrize("way", ["books", "torch.func"])
 def test_a_sum_of_thousands_of_records_ends_no_trial(way, monkeypatch):
-    """In float32 it rounds by more than is tolerated, so that not all are compared at first."""
+    """In float32 it rounds by more than is tolerated, so that not all are compared at
+    first.
+    """
     table = 1 + torch.rand(4_000, SIZE, generator=torch.Generator().manual_seed(0))
-    whole = {"records": len(table), "batch": len(table), "workers": 1, "sampling": "full"}
+    whole = {
+        "records": len(table),
+        "batch": len(table),
+        "workers": 1,
+        "sampling": "full",
+    }
     for most in (_private.MOST_AT_FIRST, len(table)):
         monkeypatch.setattr(_private, "MOST_AT_FIRST", most)
         made = engine_on(mechanism("dp_sgd", **whole), table, model=WAYS[way](WIDTHS))
@@ -282,12 +321,17 @@ def test_scales_of_more_groups_than_there_are_scale_nothing():
 
 def schedule(seed=0, *, steps=10, size=1_000, whole=0):
     return Schedule(
-        lambda epoch: np.random.default_rng([seed, epoch]), lambda _: steps, size=size, whole=whole
+        lambda epoch: np.random.default_rng([seed, epoch]),
+        lambda _: steps,
+        size=size,
+        whole=whole,
     )
 
 
 def part_of(made, draw, epoch, step):
-    """The number of records that are compared; of which units alone, where each has one."""
+    """The number of records that are compared; of which units alone, where each has
+    one.
+    """
     found = made.part_of(draw, epoch, step)
     return found and (len(found[0].records), len(set(found[1])))
 
@@ -310,7 +354,9 @@ def test_a_random_step_of_each_epoch_and_the_first_are_compared():
         counts[later] += 1
     assert counts.min() > 15  # 400 / 10; below it once in 10^5
     made = schedule()
-    assert sum(part_of(made, draw, 1, step) is not None for step in range(10)) == 1  # resumed
+    assert (
+        sum(part_of(made, draw, 1, step) is not None for step in range(10)) == 1
+    )  # resumed
     made = schedule()
     assert made.part_of(empty, 0, 0) is None
     assert part_of(made, draw, 0, 1) == (16, 16)
@@ -335,7 +381,9 @@ def test_all_of_the_first_physical_batch_is_compared_and_some_units_alone():
     assert seen.min() > 60
 
 
-@pytest.mark.parametrize(("size", "most"), [(1_000, 4), (4_000_000, 3), (110_000_000, 2)])
+@pytest.mark.parametrize(
+    ("size", "most"), [(1_000, 4), (4_000_000, 3), (110_000_000, 2)]
+)
 def test_large_models_compare_fewer_records(size, most):
     draw, made = draw_of([[n] for n in range(100)]), schedule(size=size, steps=1)
     assert part_of(made, draw, 0, 0) == (4 * most, 4 * most)
@@ -358,7 +406,9 @@ def test_a_part_has_few_units_and_every_record_is_as_likely():
         assert (part.weights == 1 / part.sizes[part.unit]).all()
         seen[part.records] += 1
     assert seen[[1, 2, 3]].min() > 60
-    assert lone > 240, "half of them: a part begins with a unit of several records or is of two"
+    assert lone > 240, (
+        "half of them: a part begins with a unit of several records or is of two"
+    )
     whole = some_of(draw, 64, np.random.default_rng(0))
     assert whole.records.tolist() == draw.records.tolist()
     assert whole.sizes.tolist() == [3, 1, 4, 1]
@@ -421,12 +471,19 @@ RIGHT = [5.0, 0.5]
 BY_HAND = [
     ([0.9, 1.2], RIGHT, {}, 0.0),
     ([0.9, 1.3], RIGHT, {}, 0.1),
-    *(([0.9, 1.2], [*RIGHT, math.inf], {"alone": alone}, 0.0) for alone in ([], [1], [2, 0])),
-    *(([0.9, 1.3], [*RIGHT, math.inf], {"alone": alone}, 0.1) for alone in ([], [1], [2, 0])),
+    *(
+        ([0.9, 1.2], [*RIGHT, math.inf], {"alone": alone}, 0.0)
+        for alone in ([], [1], [2, 0])
+    ),
+    *(
+        ([0.9, 1.3], [*RIGHT, math.inf], {"alone": alone}, 0.1)
+        for alone in ([], [1], [2, 0])
+    ),
     ([1.5, 2.2], RIGHT, {"bound": 2.0}, 0.1),  # of C
     ([1.5, 2.0], [2.5, 0.25], {"scale": (2.0,)}, 0.0),  # in scaled space
     ([1.8, 2.4], [2.5, 0.25], {"scale": (2.0,)}, 0.25),
-    # A norm too small lets through more than C, one too large less, which costs no privacy.
+    # A norm too small lets through more than C, one too large less, which costs no
+    # privacy.
     ([1.5, 2.0], [2.5], {}, 1.0),
     ([0.3, 0.4], [10.0], {}, 0.0),
     # What is not finite adds nothing.
@@ -451,7 +508,9 @@ def test_code_that_names_float32_and_a_kink_are_compared_in_float32():
     assert found_of(names, **right) < 1e-6
     # |x| at a number that is 0 in one precision and below it in the other.
     bend = Plain(
-        lambda x: (x - x.detach() + (-1e-12 if x.dtype == torch.float64 else 0)).relu() + x
+        lambda x: (
+            (x - x.detach() + (-1e-12 if x.dtype == torch.float64 else 0)).relu() + x
+        )
     )
     assert found_of(bend, **right) < 1e-6
     with pytest.raises(RuntimeError):
@@ -490,12 +549,19 @@ def test_a_trial_ends_before_its_epoch_is_reported_or_saved(
     assert not (tmp_path / "trial" / "model").exists()
 
 
-def test_the_card_says_that_sums_were_compared_and_not_how_far_they_were(place, tmp_path):
+def test_the_card_says_that_sums_were_compared_and_not_how_far_they_were(
+    place, tmp_path
+):
     result, reports = run(place, tmp_path / "trial", config("dp_sgd"))
     assert all(0 < each.metrics["clip_difference"] <= TOLERANCE for each in reports)
     assert result.privacy.clipping_check.model_dump() == {
         "verdict": "pass", "tolerance": TOLERANCE, "alone": True,
     }  # fmt: skip
-    assert run(place, tmp_path / "plain", config("sgd"))[0].privacy.clipping_check is None
+    assert (
+        run(place, tmp_path / "plain", config("sgd"))[0].privacy.clipping_check is None
+    )
     assert clipping_check([{"clip_difference": 1e-6}, {}]) is None
-    assert clipping_check([{"clip_difference": 2e-4}, {"clip_difference": 0.0}]).verdict == "fail"
+    assert (
+        clipping_check([{"clip_difference": 2e-4}, {"clip_difference": 0.0}]).verdict
+        == "fail"
+    )

@@ -1,12 +1,22 @@
-"""The law of the noise: scale in every group, independence, what is said of it; wrong scales fail.
-False-alarm rate of each comparison: 1e-6 (chi-square for scales, normal for correlations)."""
+"""The law of the noise: scale in every group, independence, what is said of it; wrong
+scales fail. False-alarm rate of each comparison: 1e-6 (chi-square for scales, normal
+for correlations).
+"""
 
 import math
 
 import engine_checks as checks
 import pytest
 import torch
-from engine_checks import SIZE, Meeting, alphas, check_noise_scale, engine_on, gradients, mechanism
+from engine_checks import (
+    SIZE,
+    Meeting,
+    alphas,
+    check_noise_scale,
+    engine_on,
+    gradients,
+    mechanism,
+)
 
 from trainables.dp.noise import SecretKey
 
@@ -20,8 +30,9 @@ def central(**more):
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_paper_noise_is_c_z_over_root_n_on_the_sum(world_size):
-    """Each of 4 workers adds C z / 4; variances add, so the sum has C z / 2, however many
-    processes play the workers. Of dp_sgd's one, C z."""
+    """Each of 4 workers adds C z / 4; variances add, so the sum has C z / 2, however
+    many processes play the workers. Of dp_sgd's one, C z.
+    """
     check_noise_scale(mechanism(**NOISE), [C * Z / 2] * 3, world_size=world_size)
     check_noise_scale(mechanism("dp_sgd", **NOISE), [C * Z] * 3, world_size=world_size)
 
@@ -29,12 +40,16 @@ def test_paper_noise_is_c_z_over_root_n_on_the_sum(world_size):
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 @pytest.mark.parametrize("microbatch_size", [1, 2, 4])
 def test_central_noise_is_c_z_on_the_sum(world_size, microbatch_size):
-    check_noise_scale(central(microbatch_size=microbatch_size), [C * Z] * 3, world_size=world_size)
+    check_noise_scale(
+        central(microbatch_size=microbatch_size), [C * Z] * 3, world_size=world_size
+    )
 
 
 def test_central_noise_follows_alpha_and_paper_noise_does_not():
     """Before the rescale against after it."""
-    check_noise_scale(central(group_scale="public"), [C * Z * a for a in alphas(gradients(4))])
+    check_noise_scale(
+        central(group_scale="public"), [C * Z * a for a in alphas(gradients(4))]
+    )
     check_noise_scale(mechanism(group_scale="public", **NOISE), [C * Z / 2] * 3)
     engine = engine_on(central(), gradients(4))
     engine._set_scale(torch.tensor([1.0, 2.0, 2.0]))
@@ -61,7 +76,9 @@ def test_noise_is_independent_across_steps_coordinates_and_processes(calibration
 
 
 def test_every_draw_is_of_a_stream_that_names_it(monkeypatch):
-    """Its purpose, trial, attempt, who draws and when: no number of a key is drawn twice."""
+    """Its purpose, trial, attempt, who draws and when: no number of a key is drawn
+    twice.
+    """
     asked, real = [], SecretKey.stream
 
     def stream(self, *names):
@@ -70,7 +87,9 @@ def test_every_draw_is_of_a_stream_that_names_it(monkeypatch):
 
     monkeypatch.setattr(SecretKey, "stream", stream)
     mech, own = mechanism(**NOISE), {"trial_id": "t", "attempt": 3}
-    Meeting(2).run(lambda comm: engine_on(mech, gradients(200), comm=comm, **own).run_epoch(1))
+    Meeting(2).run(
+        lambda comm: engine_on(mech, gradients(200), comm=comm, **own).run_epoch(1)
+    )
     steps = range(mech.steps_until(1), mech.steps_until(2))
     noise = [("noise", "t", 3, worker, step) for worker in (0, 2) for step in steps]
     coins = [("coins", "clipping check", "t", 3, rank, 1) for rank in (0, 1)]

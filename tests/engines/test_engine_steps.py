@@ -8,7 +8,15 @@ import engine_checks as checks
 import numpy as np
 import pytest
 import torch
-from engine_checks import WAYS, WIDTHS, Meeting, PlainGradients, engine_on, gradients, mechanism
+from engine_checks import (
+    WAYS,
+    WIDTHS,
+    Meeting,
+    PlainGradients,
+    engine_on,
+    gradients,
+    mechanism,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -37,7 +45,11 @@ OFFERED = [
     ("edp_sgd", {**CENTRAL, "microbatch_size": 2}),
     ("edp_sgd", {**CENTRAL, "microbatch_size": 1, "sampling": "poisson"}),
 ]
-UNITS = {1: [[0], [1], [2], [3], [4]], 2: [[0, 1], [2], [], [3, 4], [5, 6]], 4: [[0, 1, 2, 3], [4]]}
+UNITS = {
+    1: [[0], [1], [2], [3], [4]],
+    2: [[0, 1], [2], [], [3, 4], [5, 6]],
+    4: [[0, 1, 2, 3], [4]],
+}
 
 
 class Noting(ChosenRecords):
@@ -67,7 +79,9 @@ def test_a_step_releases_the_sum_of_clipped_units_over_a_fixed_number(
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_one_lone_unit_a_process_and_many_processes_give_the_same_sum(world_size):
-    """Four workers with a micro-batch each: one, two or four processes, the same update."""
+    """Four workers with a micro-batch each: one, two or four processes, the same
+    update.
+    """
     mech = replace(mechanism(), noise_multiplier=0.0)
     table = gradients(200, scale=3.0)
 
@@ -97,7 +111,9 @@ def test_sgd_takes_the_mean_gradient_of_what_was_drawn():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("units", [[[0], [1], [2]], [[1]]], ids=["among others", "alone"])
+@pytest.mark.parametrize(
+    "units", [[[0], [1], [2]], [[1]]], ids=["among others", "alone"]
+)
 def test_a_gradient_that_is_not_finite_is_zeroed_noised_and_counted(bad, way, units):
     table = gradients(4)
     table[1, 7] = bad
@@ -126,7 +142,9 @@ def test_a_parameter_without_gradient_is_noised_too():
 
 def test_sparse_and_tied_parameters_are_in_the_norm_once():
     class Tied(nn.Module):
-        """Token vectors, sparse, whose table is also the output: the gradient is of both uses."""
+        """Token vectors, sparse, whose table is also the output: the gradient is of
+        both uses.
+        """
 
         def __init__(self):
             super().__init__()
@@ -153,14 +171,20 @@ def test_sparse_and_tied_parameters_are_in_the_norm_once():
     assert torch.allclose(engine.released.double() * 16, expected, atol=1e-5)
     alone = Tied()
     alone.out = nn.Linear(3, 5)
-    engine = engine_on(mechanism("dp_sgd"), range(5), units, model=alone, loader=Tokens())
+    engine = engine_on(
+        mechanism("dp_sgd"), range(5), units, model=alone, loader=Tokens()
+    )
     engine.step(0, 0)  # with noise, and so compared with its definition
     assert engine._largest_difference > 0
 
 
 @pytest.mark.parametrize(
     "layer",
-    [nn.BatchNorm1d(4), nn.SyncBatchNorm(4), nn.InstanceNorm1d(4, track_running_stats=True)],
+    [
+        nn.BatchNorm1d(4),
+        nn.SyncBatchNorm(4),
+        nn.InstanceNorm1d(4, track_running_stats=True),
+    ],
 )
 def test_a_layer_through_which_records_meet_is_refused_by_name(layer):
     model = PlainGradients(WIDTHS)
@@ -173,7 +197,9 @@ def test_a_layer_through_which_records_meet_is_refused_by_name(layer):
 
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("name", ["first", "last", "frozen"])
-def test_a_tensor_that_no_step_trains_and_a_pass_changes_stops_the_trial(replaced, name):
+def test_a_tensor_that_no_step_trains_and_a_pass_changes_stops_the_trial(
+    replaced, name
+):
     """A new tensor under the old name carries as much as an old one that is written."""
 
     class Counting(PlainGradients):
@@ -187,7 +213,9 @@ def test_a_tensor_that_no_step_trains_and_a_pass_changes_stops_the_trial(replace
             mean = getattr(self, name)
             if replaced:
                 new = mean * 0.9 + batch.mean()
-                setattr(self, name, nn.Parameter(new, False) if name == "frozen" else new)
+                setattr(
+                    self, name, nn.Parameter(new, False) if name == "frozen" else new
+                )
             else:
                 mean += batch.mean()
             return super().losses(batch)
@@ -206,7 +234,9 @@ def test_the_figures_of_a_step_count_what_was_clipped(way):
     model = WAYS[way](WIDTHS)
     mech = mechanism("dp_sgd", max_grad_norm=1.0)
     stats = engine_on(mech, table, [[0], [1], [2], [3]], model=model).step(0, 0)
-    counts = [int(n) for n in (stats.clipped, stats.nonfinite, stats.units, stats.records)]
+    counts = [
+        int(n) for n in (stats.clipped, stats.nonfinite, stats.units, stats.records)
+    ]
     assert counts == [2, 1, 4, 4]
     assert int(stats.lost) == 1
     assert float(stats.norm) == pytest.approx(6.5, rel=1e-4)
@@ -234,7 +264,9 @@ def test_no_step_is_taken_twice_with_one_key():
 
 @pytest.mark.parametrize("place", [0, -1])
 def test_workers_that_start_apart_are_refused(place):
-    """By each of them, also in one number of one parameter, however small beside another."""
+    """By each of them, also in one number of one parameter, however small beside
+    another.
+    """
 
     def work(comm):
         model = PlainGradients(WIDTHS)
@@ -282,8 +314,9 @@ def test_the_rate_decays_with_the_share_of_the_steps_that_are_taken(decay):
 @pytest.mark.parametrize("normalise", ["unit", "none"])
 @pytest.mark.parametrize("group_scale", ["first_step_noised", "first_step"])
 def test_alpha_comes_from_the_first_step(group_scale, normalise):
-    """first_step: from the raw mean gradient. first_step_noised: from what the step released. Not
-    normalised it is the norm itself."""
+    """first_step: from the raw mean gradient. first_step_noised: from what the step
+    released. Not normalised it is the norm itself.
+    """
     scale = {"name": group_scale, "normalise": normalise}
     mech = mechanism(**CENTRAL, group_scale=scale, noise_multiplier=0.1)
     table = gradients(200) * checks.by_group([4096 / w**2 for w in WIDTHS])
@@ -301,7 +334,9 @@ def test_alpha_comes_from_the_first_step(group_scale, normalise):
 
 def test_a_public_alpha_keeps_to_the_declared_bound():
     scale = {"name": "public", "normalise": "none"}
-    free = engine_on(mechanism(group_scale=scale), gradients(4), public_batch=gradients(3))
+    free = engine_on(
+        mechanism(group_scale=scale), gradients(4), public_batch=gradients(3)
+    )
     norms = [float(part.norm()) for part in gradients(3).mean(0).split(list(WIDTHS))]
     assert free.group_scale.tolist() == pytest.approx(norms, rel=1e-5)
     cap = float(free.group_scale.median())
@@ -332,7 +367,9 @@ def test_an_epochs_figures_are_over_all_processes():
     table = gradients(200)
     table[0] = math.nan
     alone = engine_on(mech, table).run_epoch(0)
-    for figures in Meeting(2).run(lambda comm: engine_on(mech, table, comm=comm).run_epoch(0)):
+    for figures in Meeting(2).run(
+        lambda comm: engine_on(mech, table, comm=comm).run_epoch(0)
+    ):
         assert figures["nonfinite_gradients"] == alone["nonfinite_gradients"] == 1
         assert figures["clip_fraction"] == pytest.approx(alone["clip_fraction"])
         assert math.isfinite(figures["train_loss"])
@@ -346,7 +383,8 @@ def test_what_is_not_finite_has_no_part_in_an_epochs_means(engine, bad):
     table = gradients(200)
     found = engine_on(mechanism(engine), table).run_epoch(0)
     table[:bad] = math.nan
-    # A private trial of such records alone has diverged, and is ended by the check of its clipping.
+    # A private trial of such records alone has diverged, and is ended by the check of
+    # its clipping.
     broken = engine_on(mechanism(engine), table, compares=False).run_epoch(0)
     assert found["nonfinite_gradients"] == 0 != found["train_loss"]
     if bad == 200:
@@ -360,8 +398,9 @@ def test_what_is_not_finite_has_no_part_in_an_epochs_means(engine, bad):
 
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
 def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine):
-    """Dropout is pinned to it, so that a replay of the step draws the same masks. Own code is
-    compared deeply after the last step of an epoch."""
+    """Dropout is pinned to it, so that a replay of the step draws the same masks. Own
+    code is compared deeply after the last step of an epoch.
+    """
     happened, deeply = [], []
 
     class Watching(checks.ChosenGradients):
@@ -379,7 +418,9 @@ def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine):
 
     mech = mechanism(engine)
     made = engine_on(mech, gradients(4), [[0], [1]], model=Watching(WIDTHS))
-    places = [(epoch, step) for epoch in (0, 1) for step in (0, mech.steps_in(epoch) - 1)]
+    places = [
+        (epoch, step) for epoch in (0, 1) for step in (0, mech.steps_in(epoch) - 1)
+    ]
     for place in places:
         made.step(*place)
     assert [each for each in happened if each != "losses"] == places
@@ -392,7 +433,11 @@ def test_an_engine_is_refused_another_ones_mechanism():
     from trainables.dp.engines import dp_sgd
 
     setup = Setup(
-        loader=None, ids=np.arange(9), learning_rate=1.0, comm=Alone(), key=public_key(0, "t")
+        loader=None,
+        ids=np.arange(9),
+        learning_rate=1.0,
+        comm=Alone(),
+        key=public_key(0, "t"),
     )
     with refused("engine dp_sgd, got one of edp_sgd"):
         dp_sgd.make(PlainGradients(WIDTHS), mechanism(), setup)
@@ -404,8 +449,12 @@ def test_an_engine_is_refused_another_ones_mechanism():
     apart=st.booleans(),
 )
 def test_every_record_is_in_one_pass_with_its_unit(sizes, limit, apart):
-    """No pass is empty or over the limit; whole units are whole, pieces end with their unit."""
-    pairs = passes(checks.draw_of([[1, 2], [3, 4], [5, 6], [7, 8]]), limit=4, units_apart=False)
+    """No pass is empty or over the limit; whole units are whole, pieces end with their
+    unit.
+    """
+    pairs = passes(
+        checks.draw_of([[1, 2], [3, 4], [5, 6], [7, 8]]), limit=4, units_apart=False
+    )
     assert [each.stop for each in pairs] == [4, 8], "as many together as fit"
     ends = np.cumsum(sizes).tolist()
     draw, after = checks.draw_of([[0] * size for size in sizes]), 0
@@ -417,7 +466,10 @@ def test_every_record_is_in_one_pass_with_its_unit(sizes, limit, apart):
         assert (held[0], held[-1]) == (each.first, each.last - 1)
         if each.whole:
             assert each.ends
-            assert (each.start, each.stop) == (ends[held[0]] - sizes[held[0]], ends[held[-1]])
+            assert (each.start, each.stop) == (
+                ends[held[0]] - sizes[held[0]],
+                ends[held[-1]],
+            )
             assert len(held) == 1 or not apart
         else:
             assert sizes[each.first] > limit
@@ -434,14 +486,22 @@ def test_every_record_is_in_one_pass_with_its_unit(sizes, limit, apart):
             for calibration in ("paper", "central")
             for scale in (
                 {"group_scale": {"name": "public", "normalise": "none", "cap": 0.9}},
-                {"group_scale": {"name": "first_step_noised", "normalise": "none", "cap": 1.5}},
+                {
+                    "group_scale": {
+                        "name": "first_step_noised",
+                        "normalise": "none",
+                        "cap": 1.5,
+                    }
+                },
                 {"group_scale": "first_step_noised"},
             )
         ),
     ],
 )
 def test_the_step_keeps_its_claim(engine, privacy):
-    """The audit's interval holds the claim and passes it; without a group scale it is tight."""
+    """The audit's interval holds the claim and passes it; without a group scale it is
+    tight.
+    """
     audit = audit_step(mechanism(engine, **privacy), calls=240)
     assert audit.passed
     assert audit.interval[0] < audit.claimed or "group_scale" in privacy
@@ -482,10 +542,16 @@ def test_a_fresh_key_gives_fresh_noise():
 @pytest.mark.parametrize("physical", [None, 3])
 def test_a_full_batch_is_collated_once(sampling, physical):
     """And steps are those of an engine whose batches are made anew each time."""
-    mech = replace(mechanism("dp_sgd", records=8, batch=4, sampling=sampling), noise_multiplier=0.0)
-    loader, how = Noting(gradients(8)), {"physical_batch_size": physical, "optimizer": "momentum"}
+    mech = replace(
+        mechanism("dp_sgd", records=8, batch=4, sampling=sampling), noise_multiplier=0.0
+    )
+    loader, how = (
+        Noting(gradients(8)),
+        {"physical_batch_size": physical, "optimizer": "momentum"},
+    )
     engines = [
-        engine_on(mech, range(8), loader=each, **how) for each in (loader, Noting(loader.table))
+        engine_on(mech, range(8), loader=each, **how)
+        for each in (loader, Noting(loader.table))
     ]
     for epoch in range(3):
         engines[1]._last = None
@@ -493,4 +559,6 @@ def test_a_full_batch_is_collated_once(sampling, physical):
             engine.step(epoch, 0)
         assert torch.equal(engines[0].released, engines[1].released)
     if sampling == "full":
-        assert loader.read == ([list(range(8))] if physical is None else loader.read[:3] * 3)
+        assert loader.read == (
+            [list(range(8))] if physical is None else loader.read[:3] * 3
+        )

@@ -30,7 +30,9 @@ def test_processes_scale_by_the_norm_of_the_sum():
     table = gradients(64, scale=10)
 
     def work(comm):
-        made = engine_on(mech, table, comm=comm, optimizer="momentum", gradient_clip_norm=0.5)
+        made = engine_on(
+            mech, table, comm=comm, optimizer="momentum", gradient_clip_norm=0.5
+        )
         made.step(0, 0)
         return weights_of(made)
 

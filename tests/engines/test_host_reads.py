@@ -1,7 +1,9 @@
-"""What a step reads off its device: each read makes a GPU's host wait for all that is queued.
+"""What a step reads off its device: each read makes a GPU's host wait for all that is
+queued.
 
-Run on the CPU. Weights and what the batch holds count as lying on a device, and so does all that is
-computed from them; a mode sees every operation and notes those whose result the host must wait for.
+Run on the CPU. Weights and what the batch holds count as lying on a device, and so does
+all that is computed from them; a mode sees every operation and notes those whose result
+the host must wait for.
 """
 
 import sys
@@ -29,19 +31,22 @@ WAITING = {
 METHODS = {"tolist", "numpy", "cpu", "__array__"}
 
 # The reads of a step on a GPU, each with its reason. The batch's lengths decide what is
-# launched; a record without a finite norm is rare; the CRF's range chooses the algorithm.
+# launched; a record without a finite norm is rare; the CRF's range chooses the
+# algorithm.
 EVERYWHERE = {
     "falling_order": "lengths",
     "add_clipped": "finite norms",
     "within_range": "CRF's range",
 }
-# Taken on a CPU only: behind `is_cuda`, or of the noise's pass over memory, which is `add_` where
-# nothing is compiled.
+# Taken on a CPU only: behind `is_cuda`, or of the noise's pass over memory, which is
+# `add_` where nothing is compiled.
 ON_A_CPU = {"_refuse_missing_share", "add_"}
 
 
 class Reads(TorchDispatchMode):
-    """Counts, by the function of ours that asked, what is read of tensors on the device."""
+    """Counts, by the function of ours that asked, what is read of tensors on the
+    device.
+    """
 
     def __init__(self, first):
         super().__init__()
@@ -51,7 +56,9 @@ class Reads(TorchDispatchMode):
             self._there[tensor] = True
 
     def exists(self, arguments):
-        return any(isinstance(x, Tensor) and x in self._there for x in tree_leaves(arguments))
+        return any(
+            isinstance(x, Tensor) and x in self._there for x in tree_leaves(arguments)
+        )
 
     def note(self):
         frame = sys._getframe(1)
@@ -66,7 +73,8 @@ class Reads(TorchDispatchMode):
         name = function.overloadpacket.__name__
         there = self.exists((args, kwargs))
         by_mask = name in ("index", "index_put", "index_put_") and any(
-            isinstance(x, Tensor) and x.dtype == torch.bool for x in tree_leaves(args[1])
+            isinstance(x, Tensor) and x.dtype == torch.bool
+            for x in tree_leaves(args[1])
         )
         if there and (name in WAITING or by_mask):
             self.note()
@@ -94,7 +102,13 @@ class Methods(TorchFunctionMode):
 def reads_of(engine, loader):
     batch = loader.made
     first = [*engine.layout.parameters, engine._flat.data, engine._flat.message]
-    first += [*batch.inputs.values(), batch.lengths, batch.intents, batch.tags, batch.text_keys]
+    first += [
+        *batch.inputs.values(),
+        batch.lengths,
+        batch.intents,
+        batch.tags,
+        batch.text_keys,
+    ]
     reads = Reads(first)
     with Methods(reads), reads:
         engine.step(0, 0)
@@ -111,12 +125,15 @@ def test_a_step_waits_for_its_device_in_the_named_places_only(name, model_name):
     assert set(places) <= set(EVERYWHERE) | ON_A_CPU
     assert places["add_clipped"] == (name == "dp_sgd")
     assert places["within_range"] == 1
-    # `.cpu()` and `.numpy()` of a layout's lengths; BERT has two layouts, of pieces and of words.
+    # `.cpu()` and `.numpy()` of a layout's lengths; BERT has two layouts, of pieces and
+    # of words.
     assert places["falling_order"] == 2 * (2 if model_name == "bert" else 1)
 
 
 def test_a_read_is_noticed(monkeypatch):
-    """A layer that asks for a number, a method that copies to the host, a mask as an index."""
+    """A layer that asks for a number, a method that copies to the host, a mask as an
+    index.
+    """
     model = build_model("clc")
     loader = OneBatch(random_batch(model, NUM_RECORDS, seed=3))
     engine = engine_of("sgd", model, loader)

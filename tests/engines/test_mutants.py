@@ -30,7 +30,15 @@ def _audit(engine="edp_sgd", **privacy):
     return check
 
 
-def _sum(units, engine="dp_sgd", *, scale=3.0, way="books", physical_batch_size=None, **privacy):
+def _sum(
+    units,
+    engine="dp_sgd",
+    *,
+    scale=3.0,
+    way="books",
+    physical_batch_size=None,
+    **privacy,
+):
     mech = mechanism(engine, max_grad_norm=C, **privacy)
     how = {"way": way, "physical_batch_size": physical_batch_size}
     return lambda: checks.check_sum(mech, gradients(8, scale=scale), units, **how)
@@ -46,29 +54,41 @@ def _sensitivity(way):
             (mechanism("dp_sgd"), [[2]], [[2], [0]]),
             (mechanism(sampling="poisson"), [[0], [2]], [[0, 1], [2]]),
         ):
-            assert change(mech, table, left, right, way=way) <= mech.sensitivity * (1 + 1e-4)
+            assert change(mech, table, left, right, way=way) <= mech.sensitivity * (
+                1 + 1e-4
+            )
 
     return check
 
 
 def _poisson(microbatch_size=1):
     checks.check_poisson(
-        mechanism(sampling="poisson", noise_calibration="central", microbatch_size=microbatch_size)
+        mechanism(
+            sampling="poisson",
+            noise_calibration="central",
+            microbatch_size=microbatch_size,
+        )
     )
 
 
 def _std_times(factor):
     right = Mechanism.worker_noise_std_at
     return lambda patch: patch.setattr(
-        Mechanism, "worker_noise_std_at", lambda self, epoch: factor * right(self, epoch)
+        Mechanism,
+        "worker_noise_std_at",
+        lambda self, epoch: factor * right(self, epoch),
     )
 
 
 def _no_clip(patch):
-    patch.setattr(gradient_hook, "clip_factor", lambda norms, *_: torch.ones_like(norms))
+    patch.setattr(
+        gradient_hook, "clip_factor", lambda norms, *_: torch.ones_like(norms)
+    )
     right = bookkeeping.clipped_sum
     patch.setattr(
-        bookkeeping, "clipped_sum", lambda *a, **k: right(*a, **{**k, "max_grad_norm": 1e30})
+        bookkeeping,
+        "clipped_sum",
+        lambda *a, **k: right(*a, **{**k, "max_grad_norm": 1e30}),
     )
 
 
@@ -82,11 +102,15 @@ def _clip_each_group(patch):
 
 
 def _clip_the_sum(patch):
-    """Accumulate over passes, clip once at the end of the step: what accumulation must not do."""
+    """Accumulate over passes, clip once at the end of the step: what accumulation must
+    not do.
+    """
 
     def passes(draw, *, limit, units_apart):
         for i in range(len(draw.records)):
-            yield PhysicalBatch(i, i + 1, 0, 1, whole=False, ends=i + 1 == len(draw.records))
+            yield PhysicalBatch(
+                i, i + 1, 0, 1, whole=False, ends=i + 1 == len(draw.records)
+            )
 
     patch.setattr(_private, "passes", passes)
 
@@ -95,7 +119,9 @@ def _clip_each_piece(patch):
     """Clip every physical batch of a micro-batch by itself."""
     right = _physical_batches.passes
     patch.setattr(
-        _private, "passes", lambda *a, **k: (replace(p, ends=True) for p in right(*a, **k))
+        _private,
+        "passes",
+        lambda *a, **k: (replace(p, ends=True) for p in right(*a, **k)),
     )
 
 
@@ -109,7 +135,9 @@ def _unit_of_sums(patch):
 
 def _divide_by_drawn(patch):
     patch.setattr(
-        _private.PrivateEngine, "_divisor", lambda self, draw: float(max(1, draw.num_drawn))
+        _private.PrivateEngine,
+        "_divisor",
+        lambda self, draw: float(max(1, draw.num_drawn)),
     )
 
 
@@ -120,7 +148,9 @@ def _reuse_noise(patch):
 
 def _same_noise_on_all_workers(patch):
     right = SecretKey.stream
-    patch.setattr(SecretKey, "stream", lambda self, *names: right(self, *names[:3], names[-1]))
+    patch.setattr(
+        SecretKey, "stream", lambda self, *names: right(self, *names[:3], names[-1])
+    )
 
 
 def _fixed_size(patch):
@@ -128,8 +158,12 @@ def _fixed_size(patch):
 
     def draw(self, epoch, step):
         rng = self.key.coins(epoch, step)
-        members = rng.choice(len(self.population), self.mechanism.expected_batch_size, False)
-        return self._part(members, rng.integers(self.mechanism.num_microbatches, size=len(members)))
+        members = rng.choice(
+            len(self.population), self.mechanism.expected_batch_size, False
+        )
+        return self._part(
+            members, rng.integers(self.mechanism.num_microbatches, size=len(members))
+        )
 
     patch.setattr(sampling.Poisson, "draw", draw)
 
@@ -149,13 +183,17 @@ def _shuffle_for_poisson(patch):
     patch.setattr(
         sampling,
         "Poisson",
-        lambda mechanism, **how: sampling.Shuffle(mechanism=replace(mechanism, epochs=1000), **how),
+        lambda mechanism, **how: sampling.Shuffle(
+            mechanism=replace(mechanism, epochs=1000), **how
+        ),
     )
 
 
 def _public_coins(patch):
     patch.setattr(
-        SecretKey, "coins", lambda self, *names: np.random.default_rng(abs(hash(names)) % 2**32)
+        SecretKey,
+        "coins",
+        lambda self, *names: np.random.default_rng(abs(hash(names)) % 2**32),
     )
 
 
@@ -202,7 +240,10 @@ MUTANTS = {
     "divide by the drawn size": (_divide_by_drawn, _sum(FIVE)),
     "a fixed number drawn, Poisson accounted": (_fixed_size, _poisson),
     "shuffled, Poisson accounted": (_shuffle_for_poisson, _poisson),
-    "the next free micro-batch in place of a coin": (_next_free_slot, lambda: _poisson(2)),
+    "the next free micro-batch in place of a coin": (
+        _next_free_slot,
+        lambda: _poisson(2),
+    ),
     "coins from public names": (
         _public_coins,
         partial(draws.test_coins_come_from_the_key_and_not_from_the_seed, "poisson"),
@@ -216,7 +257,9 @@ MUTANTS = {
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_mutant_is_noticed(mutant, monkeypatch):
-    """The check passes on the real code and fails on the mutant, or the step itself finds it."""
+    """The check passes on the real code and fails on the mutant, or the step itself
+    finds it.
+    """
     breaks, check = MUTANTS[mutant]
     check()
     breaks(monkeypatch)

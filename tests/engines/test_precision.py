@@ -1,4 +1,6 @@
-"""bf16 products: rounding changes the gradient a little and the clipping bound not at all."""
+"""bf16 products: rounding changes the gradient a little and the clipping bound not at
+all.
+"""
 
 import pytest
 import torch
@@ -24,7 +26,9 @@ def source_of(model, precision):
 
 
 def contribution(model, batch, record, *, clip, alphas):
-    """What record `record` adds to a clipped sum, every other one having weight 0; its norm."""
+    """What record `record` adds to a clipped sum, every other one having weight 0; its
+    norm.
+    """
     out = FlatGradient(Layout.of(model))
     weights = torch.zeros(NUM_RECORDS)
     weights[record] = 1.0
@@ -49,7 +53,10 @@ def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name):
     batch = random_batch(model, NUM_RECORDS, seed=3)
     alphas = torch.rand(len(trained(model))) + 0.5
     scale = torch.cat(
-        [a.double().repeat(p.numel()) for a, p in zip(alphas, trained(model), strict=True)]
+        [
+            a.double().repeat(p.numel())
+            for a, p in zip(alphas, trained(model), strict=True)
+        ]
     )
     for record in range(NUM_RECORDS):
         added, norm = contribution(model, batch, record, clip=1e9, alphas=alphas)
@@ -61,8 +68,9 @@ def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_is_rounded_and_close(name, monkeypatch):
-    """Not equal to float32's, and within 3 % of it, of three layers of foreign code 6; losses too.
-    Sums and losses are float32."""
+    """Not equal to float32's, and within 3 % of it, of three layers of foreign code 6;
+    losses too. Sums and losses are float32.
+    """
     found = []
     for precision in ("fp32", "bf16"):
         model = build_model(name)
@@ -71,19 +79,25 @@ def test_the_gradient_is_rounded_and_close(name, monkeypatch):
         batch = random_batch(model, NUM_RECORDS, seed=3)
         if precision == "bf16":  # as foreign code may leave them
             own = model.losses
-            monkeypatch.setattr(model, "losses", lambda batch, own=own: own(batch).bfloat16())
+            monkeypatch.setattr(
+                model, "losses", lambda batch, own=own: own(batch).bfloat16()
+            )
         losses = source_of(model, precision).add(batch, torch.ones(NUM_RECORDS), out)
         assert losses.dtype == out.data.dtype == torch.float32
         found.append((out.data.clone(), losses))
     (exact, exact_losses), (rounded, losses) = found
     assert (
-        1e-4 < float((rounded - exact).norm() / exact.norm()) < (0.06 if name in ADAPTED else 0.03)
+        1e-4
+        < float((rounded - exact).norm() / exact.norm())
+        < (0.06 if name in ADAPTED else 0.03)
     )
     torch.testing.assert_close(losses, exact_losses, rtol=2e-2, atol=0)
 
 
 def test_only_products_are_rounded():
-    """A linear map gives bfloat16, without a tape the same bits; a recurrent layer its float32."""
+    """A linear map gives bfloat16, without a tape the same bits; a recurrent layer its
+    float32.
+    """
     layout = time_major(torch.tensor([3, 2]))
     x, layer = torch.randn(5, 4), Linear(4, 3)
     with passes_in("bf16", CPU):
@@ -96,7 +110,9 @@ def test_only_products_are_rounded():
 
 
 def test_a_step_in_bf16_keeps_weights_and_moments_in_float32():
-    """With the engine as a trial makes it; the step differs from float32's, and little."""
+    """With the engine as a trial makes it; the step differs from float32's, and
+    little.
+    """
     after = []
     for precision in ("fp32", "bf16"):
         model = build_model("bert", dropout=0.0)

@@ -1,5 +1,6 @@
-"""The laws of sampling that the accounting relies on.
-False-alarm rate of each statistical check: 1e-6 a record, bin or total (see `engine_checks`)."""
+"""The laws of sampling that the accounting relies on. False-alarm rate of each
+statistical check: 1e-6 a record, bin or total (see `engine_checks`).
+"""
 
 from dataclasses import replace
 
@@ -21,10 +22,14 @@ KEY = public_key(0, "sampling")
 
 @pytest.mark.parametrize("microbatch_size", [1, 2, 4])
 def test_poisson_inclusions_are_independent_coins(microbatch_size):
-    checks.check_poisson(mechanism(sampling="poisson", microbatch_size=microbatch_size, **CENTRAL))
+    checks.check_poisson(
+        mechanism(sampling="poisson", microbatch_size=microbatch_size, **CENTRAL)
+    )
 
 
-@pytest.mark.parametrize(("records", "batch"), [(200, 16), (17, 16), (16, 16), (47, 8), (9, 8)])
+@pytest.mark.parametrize(
+    ("records", "batch"), [(200, 16), (17, 16), (16, 16), (47, 8), (9, 8)]
+)
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 @pytest.mark.parametrize("microbatch_size", [1, 2, None])
 def test_shuffle_puts_each_record_in_one_step_of_an_epoch(
@@ -41,8 +46,15 @@ def test_shuffle_puts_each_record_in_one_step_of_an_epoch(
 
 @pytest.mark.parametrize("microbatch_size", [1, 2, 8, 16])
 def test_records_that_share_a_micro_batch_are_others_in_each_epoch(microbatch_size):
-    """Also with every record in every step; each alone or all together, order changes nothing."""
-    sizes = {"records": 16, "batch": 16, "workers": 1, "microbatch_size": microbatch_size}
+    """Also with every record in every step; each alone or all together, order changes
+    nothing.
+    """
+    sizes = {
+        "records": 16,
+        "batch": 16,
+        "workers": 1,
+        "microbatch_size": microbatch_size,
+    }
     drawn = sampled(mechanism(**sizes, **CENTRAL), 16)
     first, other = (drawn.draw(epoch, 0).records.tolist() for epoch in (0, 1))
     assert (first == other) == (microbatch_size in (1, 16))
@@ -51,7 +63,9 @@ def test_records_that_share_a_micro_batch_are_others_in_each_epoch(microbatch_si
 def of_trial(mech, **how):
     """The sampler that an engine makes of its setup."""
     given = {"seed": 0, "key": KEY, "trial_id": "t", **how}
-    setup = Setup(loader=None, ids=np.arange(200), learning_rate=1.0, comm=Alone(), **given)
+    setup = Setup(
+        loader=None, ids=np.arange(200), learning_rate=1.0, comm=Alone(), **given
+    )
     return setup.sampler_for(mech)
 
 
@@ -64,21 +78,33 @@ def test_coins_come_from_the_key_and_not_from_the_seed(sampling):
         return of_trial(mech, **how).draw(epoch, 0).records.tolist()
 
     assert records() == records(seed=1)
-    assert records(mech=mechanism()) != records(mech=mechanism(), seed=1), "of shuffled epochs"
+    assert records(mech=mechanism()) != records(mech=mechanism(), seed=1), (
+        "of shuffled epochs"
+    )
     assert records() != records(1)
-    for other in ({"key": public_key(1, "sampling")}, {"trial_id": "u"}, {"attempt": 1}):
+    for other in (
+        {"key": public_key(1, "sampling")},
+        {"trial_id": "u"},
+        {"attempt": 1},
+    ):
         assert records() != records(**other)
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "random_allocation"])
-@pytest.mark.parametrize(("records", "batch"), [(200, 16), (200, 144), (199, 60), (200, 20)])
+@pytest.mark.parametrize(
+    ("records", "batch"), [(200, 16), (200, 144), (199, 60), (200, 20)]
+)
 def test_no_two_steps_of_a_trial_draw_by_the_same_coins(sampling, records, batch):
-    """Also where n / B is no whole number, so that epochs differ in their number of steps. Of
-    independent draws two would be equal with a chance far below 1e-20.
+    """Also where n / B is no whole number, so that epochs differ in their number of
+    steps. Of independent draws two would be equal with a chance far below 1e-20.
     """
-    mech = mechanism("dp_sgd", records=records, batch=batch, sampling=sampling, workers=1)
+    mech = mechanism(
+        "dp_sgd", records=records, batch=batch, sampling=sampling, workers=1
+    )
     drawn = sampled(mech, records)
-    steps = [(epoch, step) for epoch in range(5) for step in range(mech.steps_in(epoch))]
+    steps = [
+        (epoch, step) for epoch in range(5) for step in range(mech.steps_in(epoch))
+    ]
     members = [tuple(sorted(drawn.draw(*each).records.tolist())) for each in steps]
     assert len(steps) >= 5 * (records // batch)
     assert len(set(members)) == len(steps)
@@ -103,10 +129,15 @@ def steps_of(mech, epochs, **how):
 
 @pytest.mark.parametrize("microbatch_size", [1, 4])
 def test_random_allocation_is_a_fair_die_for_each_record(microbatch_size):
-    """Uniform over steps, independent between records and between epochs: the pairs of two records
-    in one epoch, and of one record in two epochs, fall as often in the same step as two dice do."""
+    """Uniform over steps, independent between records and between epochs: the pairs of
+    two records in one epoch, and of one record in two epochs, fall as often in the same
+    step as two dice do.
+    """
     mech = mechanism(
-        records=200, sampling="random_allocation", microbatch_size=microbatch_size, **CENTRAL
+        records=200,
+        sampling="random_allocation",
+        microbatch_size=microbatch_size,
+        **CENTRAL,
     )
     epochs, num_steps = 200, mech.steps_in(0)
     assert num_steps == 13
@@ -120,11 +151,16 @@ def test_random_allocation_is_a_fair_die_for_each_record(microbatch_size):
     ):
         checks._binomial(int(same.sum()), same.size, 1 / num_steps)
     # A permutation would put at most ceil(n / steps) records in a step: dice do not.
-    assert max(np.bincount(row, minlength=num_steps).max() for row in steps) > 200 // 13 + 5
+    assert (
+        max(np.bincount(row, minlength=num_steps).max() for row in steps)
+        > 200 // 13 + 5
+    )
     shuffled = steps_of(
         replace(mech, sampling="shuffle", neighboring_relation="replace_one"), epochs
     )
-    with pytest.raises(AssertionError):  # it rejects a permutation, whose records avoid each other
+    with pytest.raises(
+        AssertionError
+    ):  # it rejects a permutation, whose records avoid each other
         checks._binomial(
             int((shuffled[:, :, None] == shuffled[:, None, :]).sum() - shuffled.size),
             200 * 199 * epochs,
@@ -133,7 +169,9 @@ def test_random_allocation_is_a_fair_die_for_each_record(microbatch_size):
 
 
 def test_a_record_less_moves_no_other_one():
-    """What add-or-remove needs, and a permutation has not: the others' dice are their own."""
+    """What add-or-remove needs, and a permutation has not: the others' dice are their
+    own.
+    """
     mech = mechanism("dp_sgd", records=200, sampling="random_allocation")
     key = public_key(3, "sampling")
     whole = sampled(mech, key=key)
@@ -168,7 +206,12 @@ def test_a_group_is_sampled_and_clipped_as_one(sampling):
     """All records of a group, at most 3 of them, in one unit of one step."""
     groups = np.repeat(np.arange(40), np.arange(40) % 7 + 1)
     mech = mechanism(
-        "dp_sgd", records=40, batch=8, unit="group", max_records_per_group=3, sampling=sampling
+        "dp_sgd",
+        records=40,
+        batch=8,
+        unit="group",
+        max_records_per_group=3,
+        sampling=sampling,
     )
     drawn = sampled(mech, len(groups), groups=groups)
     seen = {}
@@ -182,9 +225,13 @@ def test_a_group_is_sampled_and_clipped_as_one(sampling):
                 [1 / len(members)] * len(members)
             )
             seen.setdefault(group, set()).add(tuple(sorted(members.tolist())))
-    assert all(len(choices) == 1 for choices in seen.values()), "chosen beforehand, once"
+    assert all(len(choices) == 1 for choices in seen.values()), (
+        "chosen beforehand, once"
+    )
     other = sampled(mech, len(groups), seed=1, groups=groups)
-    assert set(other.population.records) != set(drawn.population.records), "by the public seed"
+    assert set(other.population.records) != set(drawn.population.records), (
+        "by the public seed"
+    )
     if sampling != "poisson":
         assert sorted(seen) == list(range(40))
 
@@ -199,7 +246,9 @@ def test_which_records_of_a_group_count_does_not_depend_on_other_groups():
 def test_which_records_of_a_group_count_does_not_depend_on_where_they_stand():
     """A record more, before all others, moves every id by one and no choice."""
     keys, groups = np.random.default_rng(0).integers(2**62, size=60), np.arange(60) // 6
-    before = Population(np.arange(60), groups=groups, text_keys=keys, max_records_per_group=2)
+    before = Population(
+        np.arange(60), groups=groups, text_keys=keys, max_records_per_group=2
+    )
     after = Population(
         np.arange(61),
         groups=np.concatenate([[10], groups]),
@@ -227,7 +276,9 @@ def test_repeated_records_and_groups_that_are_not_theirs_are_refused():
 
 
 def test_a_seed_and_a_key_give_the_same_batches_in_every_version():
-    """Golden values: a trial can be taken up again, and repeated, by a later version."""
+    """Golden values: a trial can be taken up again, and repeated, by a later
+    version.
+    """
     key = public_key(0, "golden")
     small = {"records": 40, "batch": 8, "workers": 2}
     shuffled = sampled(mechanism(**small), 40, seed=3, key=key).draw(1, 2)
@@ -238,13 +289,19 @@ def test_a_seed_and_a_key_give_the_same_batches_in_every_version():
     drawn = sampled(mech, 40, **coins).draw(1, 2)
     assert drawn.records.tolist() == [18, 16, 15, 4, 2, 34]
     assert drawn.unit.tolist() == [0, 0, 0, 0, 1, 1]
-    mech = mechanism(sampling="random_allocation", microbatch_size=2, **small, **CENTRAL)
+    mech = mechanism(
+        sampling="random_allocation", microbatch_size=2, **small, **CENTRAL
+    )
     drawn = sampled(mech, 40, **coins).draw(1, 2)
     assert drawn.records.tolist() == [30, 34, 38, 2, 15, 36, 23, 11, 12, 19]
     assert drawn.unit.tolist() == [0, 0, 0, 1, 1, 1, 2, 3, 3, 3]
-    drawn = sampled(replace(mech, sampling="full", num_records=8), 8, **coins).draw(1, 2)
+    drawn = sampled(replace(mech, sampling="full", num_records=8), 8, **coins).draw(
+        1, 2
+    )
     assert drawn.records.tolist() == [5, 6, 4, 7, 0, 1, 2, 3]
     assert drawn.unit.tolist() == [0, 0, 2, 2, 3, 3, 3, 3]
     assert (drawn.worker.tolist(), drawn.sizes.tolist()) == ([0, 0, 1, 1], [2, 0, 2, 4])
-    grouped = Population(np.arange(30), groups=np.arange(30) // 6, max_records_per_group=2, seed=4)
+    grouped = Population(
+        np.arange(30), groups=np.arange(30) // 6, max_records_per_group=2, seed=4
+    )
     assert grouped.records.tolist() == [0, 5, 7, 6, 14, 13, 23, 22, 28, 27]

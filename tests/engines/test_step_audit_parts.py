@@ -1,4 +1,6 @@
-"""The parts of the step audit: its inputs, its error levels, and which epoch it shows."""
+"""The parts of the step audit: its inputs, its error levels, and which epoch it
+shows.
+"""
 
 from collections import Counter
 from functools import partial
@@ -23,7 +25,9 @@ _GROUPS = (slice(0, 64), slice(64, 192), slice(192, 448))
 @pytest.mark.parametrize("microbatch_size", [1, 4])
 @pytest.mark.parametrize("sampling", ["shuffle", "poisson"])
 def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
-    """One record is replaced, or added; a direction moves its own group of coordinates alone."""
+    """One record is replaced, or added; a direction moves its own group of coordinates
+    alone.
+    """
     made = mechanism(
         sampling=sampling,
         noise_calibration="central",
@@ -46,19 +50,29 @@ def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
         assert [int((row[part] != 0).sum()) for part in _GROUPS] == [
             int(number in (group, 3)) for group in range(3)
         ]
-        assert row.max() == pytest.approx(1e3 * made.max_grad_norm), "clipped to its direction"
+        assert row.max() == pytest.approx(1e3 * made.max_grad_norm), (
+            "clipped to its direction"
+        )
         assert torch.equal(back, -3 * row)
         start += width
     assert table[-1].isnan().all()
     read = {
-        row for pair in pairs for side in (pair.left, pair.right) for unit in side for row in unit
+        row
+        for pair in pairs
+        for side in (pair.left, pair.right)
+        for unit in side
+        for row in unit
     }
-    assert read >= {0, *range(1, len(table), 2)}, "every direction is tried, and the broken row"
+    assert read >= {0, *range(1, len(table), 2)}, (
+        "every direction is tried, and the broken row"
+    )
 
 
 @pytest.mark.parametrize("by_record", [False, True])
 def test_what_is_compared_are_the_steps_releases(by_record):
-    """Each call's, from the first to the last, times M, on either side; in the layout's groups."""
+    """Each call's, from the first to the last, times M, on either side; in the layout's
+    groups.
+    """
     made, toy = mechanism(), ChosenByRecord if by_record else ChosenGradients
     table, pairs = _audit._inputs(made)
     left, right, groups = _audit._release(made, pairs[1], table, 2, 3, (5, 6), toy, {})
@@ -67,12 +81,16 @@ def test_what_is_compared_are_the_steps_releases(by_record):
         engine = _audit._engine(made, units, table, (5, 6), toy)
         for call, row in enumerate(side):
             engine.step(2, call + 1)
-            assert (engine.released.numpy().astype(float) * made.num_microbatches == row).all()
+            assert (
+                engine.released.numpy().astype(float) * made.num_microbatches == row
+            ).all()
     assert isinstance(engine.model, toy)
 
 
 def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch):
-    """By the union bound: what they are allowed, in both epochs, adds up to what is stated."""
+    """By the union bound: what they are allowed, in both epochs, adds up to what is
+    stated.
+    """
     levels = []
 
     def noting(real):
@@ -93,8 +111,12 @@ def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch):
 
 @pytest.mark.parametrize("bound", [0.0, 100.0])
 @pytest.mark.parametrize("violation", [None, "first look", "second look"])
-def test_a_step_passes_where_every_check_finds_what_is_claimed(violation, bound, monkeypatch):
-    """A Gaussian's noise on all pairs and again on the worst; a bound that assumes no noise."""
+def test_a_step_passes_where_every_check_finds_what_is_claimed(
+    violation, bound, monkeypatch
+):
+    """A Gaussian's noise on all pairs and again on the worst; a bound that assumes no
+    noise.
+    """
     claim = mechanism(noise_multiplier=2.0)
     claimed = claim.effective_noise_multiplier_at(0)
     assert claimed != 1.0
@@ -106,7 +128,9 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(violation, bound,
         calls += 1
         is_again = calls % (pairs + 1) == 0
         violates = violation == ("second look" if is_again else "first look")
-        noise = claimed * (1 - (2e-4 if violates else 5e-5))  # what rounds is no violation
+        noise = claimed * (
+            1 - (2e-4 if violates else 5e-5)
+        )  # what rounds is no violation
         return Multiplier(estimate=noise, low=noise / 2, high=noise)
 
     monkeypatch.setattr(_audit, "effective_multiplier", found)
@@ -133,7 +157,9 @@ def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(monkeypatch):
 
 @pytest.mark.parametrize("first_fails", [False, True])
 def test_the_epoch_that_is_worst_against_its_claim_is_shown(first_fails, monkeypatch):
-    """Half of a large claim is worse than nine tenths of a small one; what fails is the worst."""
+    """Half of a large claim is worse than nine tenths of a small one; what fails is the
+    worst.
+    """
 
     def audit(mechanism, epoch, *, calls, seed, **fields):
         claimed, estimate = (1.0, 0.9) if epoch == 0 else (4.0, 2.0)
@@ -159,7 +185,8 @@ def test_the_epoch_that_is_worst_against_its_claim_is_shown(first_fails, monkeyp
 def test_the_sums_of_a_step_are_kept_in_double_precision_on_its_device(records, device):
     """Counts, too: a sum over processes is of one device's numbers."""
     sums = dict.fromkeys(
-        ("loss", "lost", "norm", "clipped", "nonfinite"), torch.tensor(0.5, device=device)
+        ("loss", "lost", "norm", "clipped", "nonfinite"),
+        torch.tensor(0.5, device=device),
     )
     found = StepStats(records=records, units=3, **sums).vector()
     assert (found.dtype, found.device.type) == (torch.float64, device)
@@ -200,7 +227,12 @@ def test_the_audit_runs_every_kind_of_step():
         "sgd": [],
         "dp_sgd": ["poisson", "shuffle", "random_allocation"],
         "edp_sgd": [
-            *("paper 8", "paper first_step_noised 8", "central 8", "central first_step_noised 8"),
+            *(
+                "paper 8",
+                "paper first_step_noised 8",
+                "central 8",
+                "central first_step_noised 8",
+            ),
             *("central poisson 8", "central poisson 1 8"),
         ],
     }

@@ -1,4 +1,6 @@
-"""A trial that trains nothing releases nothing: epsilon 0, by what its one mechanism says."""
+"""A trial that trains nothing releases nothing: epsilon 0, by what its one mechanism
+says.
+"""
 
 from dataclasses import replace
 
@@ -31,7 +33,11 @@ def test_it_releases_nothing_and_costs_nothing_under_every_accountant():
     assert release(made).is_nothing
     assert not made.unaccounted
     found = account(made)
-    assert (found.epsilon, found.epsilon_rdp, found.epsilon_replace_one) == (0.0, 0.0, 0.0)
+    assert (found.epsilon, found.epsilon_rdp, found.epsilon_replace_one) == (
+        0.0,
+        0.0,
+        0.0,
+    )
     assert found.epsilon_paper is None
     assert found.tight
     assert found.gaussian_mu < 1e-4
@@ -51,7 +57,9 @@ def test_it_changes_no_total_of_other_trials():
 
 def test_labels_of_private_records_leave_no_finite_epsilon():
     """Names that were read off private records are a release, trained or not."""
-    made = replace(mechanism(), undeclared=("the label set was read from private records",))
+    made = replace(
+        mechanism(), undeclared=("the label set was read from private records",)
+    )
     assert not made.is_free
     assert not release(made).is_nothing
     assert account(made).epsilon == float("inf")
@@ -73,10 +81,17 @@ def test_a_model_without_a_prior_is_refused():
 
 
 def test_no_field_of_training_makes_another_trial_of_it():
-    """A space's steps, rates and seeds are for those that train: its prior is one trial."""
+    """A space's steps, rates and seeds are for those that train: its prior is one
+    trial.
+    """
     usual = config()
     assert parse(usual.model_dump(mode="json")) == usual
-    for name, value in {"steps": 7, "learning_rate": 0.1, "seed": 3, "epochs": 30}.items():
+    for name, value in {
+        "steps": 7,
+        "learning_rate": 0.1,
+        "seed": 3,
+        "epochs": 30,
+    }.items():
         with refused(rf"^unknown field training\.{name} for training without a step"):
             config(training={name: value})
     with pytest.raises(ValidationError, match="unknown field learning_rate"):
@@ -86,16 +101,23 @@ def test_no_field_of_training_makes_another_trial_of_it():
             {
                 "name": "s",
                 "base": {"model": {"name": "features"}, "training": {"epochs": 7}},
-                "variants": [{"name": e, "set": {"engine": e}} for e in ("untrained", "sgd")],
+                "variants": [
+                    {"name": e, "set": {"engine": e}} for e in ("untrained", "sgd")
+                ],
                 "repeats": 3,
                 "axes": {"training.learning_rate": [0.1, 1.0]},
             }
         )
     )
-    assert [point.values for point in found.points if point.variant == "untrained"] == [{}]
+    assert [point.values for point in found.points if point.variant == "untrained"] == [
+        {}
+    ]
     assert (len(found.points), found.merged) == (7, 5)
 
 
 def test_it_needs_no_declared_number_of_private_records():
     """Nothing is divided by n."""
-    assert config(data={"name": "json_lines", "path": "mine.jsonl"}).data.num_records is None
+    assert (
+        config(data={"name": "json_lines", "path": "mine.jsonl"}).data.num_records
+        is None
+    )

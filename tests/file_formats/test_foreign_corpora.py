@@ -1,5 +1,5 @@
-"""Corpora as the web's tools write them: each becomes, through `sweep init`, exactly the records
-that an independent reading of the same sentences gives.
+"""Corpora as the web's tools write them: each becomes, through `sweep init`, exactly
+the records that an independent reading of the same sentences gives.
 """
 
 import csv
@@ -48,14 +48,18 @@ class Sentence(NamedTuple):
         for start, end, name in self.slots:
             found += [(self.text[done:start], None), (self.text[start:end], name)]
             done = end
-        return [(text, name) for text, name in [*found, (self.text[done:], None)] if text]
+        return [
+            (text, name) for text, name in [*found, (self.text[done:], None)] if text
+        ]
 
 
 def sentences(number=120):
     """Made ones: of no slot, of one, of several."""
     config = data_config(name="communication")
     made = catalogue.entry("datasets", "communication").read(None, config=config)
-    return [Sentence(list(u.tokens), list(u.tags), u.intent) for u in islice(made, number)]
+    return [
+        Sentence(list(u.tokens), list(u.tags), u.intent) for u in islice(made, number)
+    ]
 
 
 def doccano(path, given):
@@ -81,7 +85,9 @@ def label_studio(path, given):
         chosen = {"choices": [s.intent]}
         values.append({"type": "choices", "from_name": "intent", "value": chosen})
         done = {"id": 1, "was_cancelled": False, "result": values}
-        tasks.append({"id": len(tasks), "data": {"text": s.text}, "annotations": [done]})
+        tasks.append(
+            {"id": len(tasks), "data": {"text": s.text}, "annotations": [done]}
+        )
     path.write_text(json.dumps(tasks))
 
 
@@ -89,10 +95,13 @@ def snips(path, given):
     intents = {}
     for s in given:
         pieces = [
-            {"text": text} | ({} if name is None else {"entity": "any", "slot_name": name})
+            {"text": text}
+            | ({} if name is None else {"entity": "any", "slot_name": name})
             for text, name in s.pieces()
         ]
-        intents.setdefault(s.intent, {"utterances": []})["utterances"].append({"data": pieces})
+        intents.setdefault(s.intent, {"utterances": []})["utterances"].append(
+            {"data": pieces}
+        )
     path.write_text(json.dumps({"intents": intents, "entities": {}, "language": "en"}))
 
 
@@ -101,7 +110,13 @@ def spacy(path, given):
     path.write_text(
         json.dumps(
             [
-                [s.text, {"entities": s.slots, "cats": {n: float(n == s.intent) for n in names}}]
+                [
+                    s.text,
+                    {
+                        "entities": s.slots,
+                        "cats": {n: float(n == s.intent) for n in names},
+                    },
+                ]
                 for s in given
             ]
         )
@@ -137,7 +152,10 @@ def hugging_face(path, given):
     tags = ["O", *sorted({tag for s in given for tag in s.tags} - {"O"})]
     intents = sorted({s.intent for s in given})
     features = {
-        "ner_tags": {"feature": {"names": tags, "_type": "ClassLabel"}, "_type": "Sequence"},
+        "ner_tags": {
+            "feature": {"names": tags, "_type": "ClassLabel"},
+            "_type": "Sequence",
+        },
         "label": {"names": intents, "_type": "ClassLabel"},
     }
     (path / "data").mkdir(parents=True)
@@ -150,14 +168,20 @@ def hugging_face(path, given):
                 "ner_tags": [[tags.index(tag) for tag in s.tags] for s in of],
                 "label": [intents.index(s.intent) for s in of],
             }
-        ).replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
-        pyarrow.parquet.write_table(table, path / "data" / f"{part}-00000-of-00001.parquet")
+        ).replace_schema_metadata(
+            {"huggingface": json.dumps({"info": {"features": features}})}
+        )
+        pyarrow.parquet.write_table(
+            table, path / "data" / f"{part}-00000-of-00001.parquet"
+        )
 
 
 def parquet(path, given):
     import pandas as pd
 
-    spans = [[{"start": a, "end": b, "label": name} for a, b, name in s.slots] for s in given]
+    spans = [
+        [{"start": a, "end": b, "label": name} for a, b, name in s.slots] for s in given
+    ]
     columns = {"text": [s.text for s in given], "intent": [s.intent for s in given]}
     pd.DataFrame({**columns, "entities": spans}).to_parquet(path)
 
@@ -180,7 +204,9 @@ def rasa(path, given):
     for intent in sorted({s.intent for s in given}):
         text += f"- intent: {intent}\n  examples: |\n"
         for s in (each for each in given if each.intent == intent):
-            marked = "".join(t if name is None else f"[{t}]({name})" for t, name in s.pieces())
+            marked = "".join(
+                t if name is None else f"[{t}]({name})" for t, name in s.pieces()
+            )
             text += f"    - {marked}\n"
     path.write_text(text)
 
@@ -222,7 +248,10 @@ def test_a_foreign_corpus_is_read_as_its_sentences(name, tmp_path, capsys):
         for s in given
     }
     rows = read_lines(Path("mine/utterances.jsonl"))
-    found = {" ".join(r["tokens"]): (r["tokens"], r.get("tags"), r.get("intent")) for r in rows}
+    found = {
+        " ".join(r["tokens"]): (r["tokens"], r.get("tags"), r.get("intent"))
+        for r in rows
+    }
     assert found == expected
     with_slot = sum(set(s.tags) != {"O"} for s in given) if "slots" in labels else 0
     assert (facts["num_read"], facts["num_with_slot"]) == (len(given), with_slot)
@@ -241,6 +270,12 @@ def test_a_foreign_corpus_becomes_a_finished_sweep(name, tmp_path, capsys):
     CORPORA[name][0](tmp_path / name, sentences(400))
     assert cli.run(("init", name, "--to", "mine")) == 0
     short = ("resources.executor=local", "privacy.sampling=full", "training.steps=10")
-    words = [word for each in (*short, "training.evaluate_every=10") for word in ("--set", each)]
+    words = [
+        word
+        for each in (*short, "training.evaluate_every=10")
+        for word in ("--set", each)
+    ]
     assert cli.run(("run", "mine/space.yaml", "--tracking", "none", *words)) == 0
-    assert re.search("^at epsilon ≤ 8 use dp-.*\nmine: 4 done", capsys.readouterr().out, re.M)
+    assert re.search(
+        "^at epsilon ≤ 8 use dp-.*\nmine: 4 done", capsys.readouterr().out, re.M
+    )

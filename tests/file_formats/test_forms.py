@@ -36,8 +36,14 @@ def test_a_file_is_read_once(tmp_path):
     found = list(source.located_utterances())
     call = said("a [who : é😀]", "phone", group="7")
     assert found[-3] == (f"{path} line 2698", call)
-    assert str(found[-2][1]) == f"expected a JSON object in {path} line 2699: expected JSON"
-    assert str(found[-1][1]) == f"expected text in {path} line 2700 to be text, got a number"
+    assert (
+        str(found[-2][1])
+        == f"expected a JSON object in {path} line 2699: expected JSON"
+    )
+    assert (
+        str(found[-1][1])
+        == f"expected text in {path} line 2700 to be text, got a number"
+    )
     assert list(map(str, source.utterances())) == [str(each) for _, each in found]
 
 
@@ -51,7 +57,9 @@ def test_a_file_is_read_once(tmp_path):
         ("a.conll", "café O\nxylophone O\n"),
     ],
 )
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize(
+    "encoding", ["cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"]
+)
 def test_an_encoding_is_recognised_and_named(name, content, encoding, tmp_path):
     path = tmp_path / name
     path.write_text(content, encoding=encoding)
@@ -68,10 +76,22 @@ def test_an_encoding_is_recognised_and_named(name, content, encoding, tmp_path):
         ("a.xml", b"<xylophone>", "a file .xml"),
         ("a.yml", b"rules: []", "a file .yml without nlu"),
         ("a.txt", b"xylophone", "text in no known form"),
-        ("a.json", b'{"name": "xylophone", "sentences": [{"of": 1}]}', "the keys name, sentences"),
+        (
+            "a.json",
+            b'{"name": "xylophone", "sentences": [{"of": 1}]}',
+            "the keys name, sentences",
+        ),
         ("a.json", b'[{"of": "xylophone"}]', "a list of objects with the keys of"),
-        ("a.json", b'{"call xylophone": "x"}', r"an object with the keys \(1 of them\)"),
-        ("a.json", b'{"a": [{"text": "x"}], "b": [{"text": "y"}]}', "one list of .* got a, b"),
+        (
+            "a.json",
+            b'{"call xylophone": "x"}',
+            r"an object with the keys \(1 of them\)",
+        ),
+        (
+            "a.json",
+            b'{"a": [{"text": "x"}], "b": [{"text": "y"}]}',
+            "one list of .* got a, b",
+        ),
     ],
 )
 def test_what_is_refused_is_named_with_the_way_on(name, content, seen, tmp_path):
@@ -84,7 +104,9 @@ def test_what_is_refused_is_named_with_the_way_on(name, content, seen, tmp_path)
 @settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_break_a_reader(form, content):
-    """Whatever a file holds, it is read or refused in one line that does not quote it."""
+    """Whatever a file holds, it is read or refused in one line that does not quote
+    it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
         path.write_bytes(b"secret" + content)
@@ -137,12 +159,16 @@ def test_a_folder_of_rasa(tmp_path):
 )
 def test_a_mark_is_understood_or_the_record_is_refused(tmp_path, example, found):
     path = tmp_path / "nlu.yml"
-    path.write_text(f"nlu:\n- intent: order\n  examples: |\n    - a tea\n    - {example}\n")
+    path.write_text(
+        f"nlu:\n- intent: order\n  examples: |\n    - a tea\n    - {example}\n"
+    )
     source = open_source(path, options=Options())
     first, second = source.utterances()
     assert isinstance(first, Utterance)
     if found is None:
-        assert str(second).startswith(f"expected each bracket in {path}, item 1 of nlu, example 2")
+        assert str(second).startswith(
+            f"expected each bracket in {path}, item 1 of nlu, example 2"
+        )
         assert "cups" not in str(second).replace("[cups]", "")
         return
     if found == "notes":
@@ -154,11 +180,16 @@ def test_a_mark_is_understood_or_the_record_is_refused(tmp_path, example, found)
 def test_what_rasa_skips_is_counted_and_what_yaml_misreads_is_named(tmp_path):
     path = tmp_path / "nlu.yml"
     path.write_text(
-        "nlu:\n- intent: order\n  examples: |\n    - one\n    # - two\n    - three\n      more\n"
-        "- intent: yes\n  examples: |\n    - sure\n    - yep\n- lookup: x\n  examples: |\n    - y\n"
+        "nlu:\n- intent: order\n  examples: |\n    - one\n    # - two\n    - three\n   "
+        "   more\n"
+        "- intent: yes\n  examples: |\n    - sure\n    - yep\n- lookup: x\n  examples:"
+        " |\n    - y\n"
     )
     source = open_source(path, options=Options())
-    assert source.survey.notes == {"lines without a dash or behind #": 2, "lookup items": 1}
+    assert source.survey.notes == {
+        "lines without a dash or behind #": 2,
+        "lookup items": 1,
+    }
     *good, sure, yep = source.utterances()
     assert [" ".join(each.tokens) for each in good if isinstance(each, Utterance)] == [
         *("one", "three")
@@ -187,7 +218,10 @@ def arrow(folder, columns, features):
 def test_class_labels_have_their_names(tmp_path, sequence):
     label = {"names": ["O", "B-who", "I-who"], "_type": "ClassLabel"}
     tags = [label] if sequence == "a list" else {"feature": label, "_type": sequence}
-    features = {"label": {"names": ["phone", "stop"], "_type": "ClassLabel"}, "ner_tags": tags}
+    features = {
+        "label": {"names": ["phone", "stop"], "_type": "ClassLabel"},
+        "ner_tags": tags,
+    }
     columns = {"tokens": [list(CALL.tokens)], "ner_tags": [[0, 1, 2]], "label": [0]}
     assert read(arrow(tmp_path / "a", columns, features)) == [CALL]
 
@@ -197,7 +231,10 @@ def test_the_splits_of_a_data_set_are_its_parts(tmp_path):
     arrow(tmp_path / "test", {"text": ["b"], "intent": ["x"]}, {})
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     found = read(tmp_path)
-    assert [each.part for each in found if isinstance(each, Utterance)] == ["train", "test"]
+    assert [each.part for each in found if isinstance(each, Utterance)] == [
+        "train",
+        "test",
+    ]
 
 
 def test_a_damaged_arrow_file_is_one_line(tmp_path):
@@ -219,13 +256,18 @@ def test_excel(tmp_path, monkeypatch):
         read(path)
     import pandas as pd
 
-    table = pd.DataFrame({"Text": ["stop it", None], "Label": ["stop", None], "n": [1, None]})
+    table = pd.DataFrame(
+        {"Text": ["stop it", None], "Label": ["stop", None], "n": [1, None]}
+    )
     table.to_excel(path, index=False)
     assert read(path) == [said("stop it", "stop")]
     with pd.ExcelWriter(path) as book:
         for sheet in ("train", "test"):
             table.to_excel(book, sheet_name=sheet, index=False)
-    assert [each.part for each in read(path) if isinstance(each, Utterance)] == ["train", "test"]
+    assert [each.part for each in read(path) if isinstance(each, Utterance)] == [
+        "train",
+        "test",
+    ]
     with pd.ExcelWriter(path) as book:
         for sheet in ("a", "b"):
             table.to_excel(book, sheet_name=sheet, index=False)

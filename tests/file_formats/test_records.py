@@ -1,5 +1,5 @@
-"""Each record of a file is read, or is a problem of one line that names its place and quotes none
-of it: none is lost, merged with another or taken for a header.
+"""Each record of a file is read, or is a problem of one line that names its place and
+quotes none of it: none is lost, merged with another or taken for a header.
 """
 
 import json
@@ -115,7 +115,11 @@ READ = [
         "a.csv",
         'text,intent\n"play ""x"", now",a\nplay 12" vinyl,a\n"two, yes\nlines",a\n',
         {},
-        [said('play "x", now', "a"), said('play 12" vinyl', "a"), said("two, yes lines", "a")],
+        [
+            said('play "x", now', "a"),
+            said('play 12" vinyl', "a"),
+            said("two, yes lines", "a"),
+        ],
     ),
     ("a.tsv", _OPEN.format('"'), {}, _OPEN_READ),
     ("a.tsv", _OPEN.format('"x'), {}, _OPEN_READ),
@@ -133,14 +137,24 @@ READ = [
     ),
     ("a.csv", "id,text,intent,tags\n7,call ann lee,phone,O B-who I-who\n", {}, [CALL]),
     ("a.csv", 'Text;Label;Slots\ncall ann lee;phone;"[[""who"", 1, 3]]"\n', {}, [CALL]),
-    ("a.tsv", "utterance\tintent\tbio\ncall ann lee\tphone\tO B-who I-who\n", {}, [CALL]),
+    (
+        "a.tsv",
+        "utterance\tintent\tbio\ncall ann lee\tphone\tO B-who I-who\n",
+        {},
+        [CALL],
+    ),
     (
         "a.csv",
         "ann,9,phone\n",
         {"text": "1", "intent": "3", "header": False},
         [said("ann", "phone")],
     ),
-    ("a.csv", "xylophone now,question\nhello,greet\n", {"header": True}, [said("greet")]),
+    (
+        "a.csv",
+        "xylophone now,question\nhello,greet\n",
+        {"header": True},
+        [said("greet")],
+    ),
     (
         "a.csv",
         'text,intent\n"a\nb",x\nxylophone,y,z\n',
@@ -155,7 +169,12 @@ READ = [
         ("a.jsonl", _EITHER, {"spans": unit}, [said("[x : a] b c d")])
         for unit in ("tokens", "characters")
     ),
-    ("a.jsonl", _UNITS, {}, ["line 1 .*--spans characters or --spans utf-16", said("[go : go]")]),
+    (
+        "a.jsonl",
+        _UNITS,
+        {},
+        ["line 1 .*--spans characters or --spans utf-16", said("[go : go]")],
+    ),
     (
         "a.jsonl",
         _UNITS,
@@ -164,13 +183,21 @@ READ = [
     ),
     (
         "a.jsonl",
-        [{"text": "下个星期五在南京", "slots": [[0, 5, "date"]]}, {"tokens": ["下个", "南京"]}],
+        [
+            {"text": "下个星期五在南京", "slots": [[0, 5, "date"]]},
+            {"tokens": ["下个", "南京"]},
+        ],
         {},
         ["line 1 .*field tokens", said("下个 南京")],
     ),
-    # Else a sign that stands alone says that there is no slot, and an exported model, which cuts
-    # every text like that, is given other words than it was measured on.
-    ("a.jsonl", [_ALIKE[0] | {"slots": [["who", 1, 3]]}, _ALIKE[1]], _PUNCTUATION, _ALIKE_READ),
+    # Else a sign that stands alone says that there is no slot, and an exported model,
+    # which cuts every text like that, is given other words than it was measured on.
+    (
+        "a.jsonl",
+        [_ALIKE[0] | {"slots": [["who", 1, 3]]}, _ALIKE[1]],
+        _PUNCTUATION,
+        _ALIKE_READ,
+    ),
     (
         "a.jsonl",
         [_ALIKE[0] | {"tags": ["O", "B-who", "I-who", "O"]}, _ALIKE[1]],
@@ -184,7 +211,13 @@ READ = [
                 "text": "ann lee to bob",
                 "entities": [
                     {"start": 0, "end": 7, "entity": "who", "role": "from"},
-                    {"start": 11, "end": 14, "entity": "who", "role": None, "group": "1"},
+                    {
+                        "start": 11,
+                        "end": 14,
+                        "entity": "who",
+                        "role": None,
+                        "group": "1",
+                    },
                 ],
             }
         ],
@@ -195,7 +228,10 @@ READ = [
         "a.jsonl",
         _SPACED,
         {"spans": "tokens"},
-        [said("call [first_name : ann]", "ring up"), said("[first_name : ann]", "ring up")],
+        [
+            said("call [first_name : ann]", "ring up"),
+            said("[first_name : ann]", "ring up"),
+        ],
     ),
     (
         "a.jsonl",
@@ -229,13 +265,23 @@ READ = [
         [said("wake me at [time : nine am], ok", "alarm_set", part="validation")],
     ),
     *(
-        ("a.jsonl", [{"annot_utt": f"xylophone {mark}"}, {"annot_utt": "ok"}], {}, _SECOND)
+        (
+            "a.jsonl",
+            [{"annot_utt": f"xylophone {mark}"}, {"annot_utt": "ok"}],
+            {},
+            _SECOND,
+        )
         for mark in ("[time : ]", "[ : nine]", "[: nine]")
     ),
     # Lines of tokens.
     ("a.txt", _CONLL, {}, [said("call [who : ann lee]")]),
     ("a.txt", _CONLL, {"tags": "3"}, [said("[VP : call] [NP : ann lee]")]),
-    ("a.conll", "# intent: phone\ncall O\n# O\n7 B-who\n", {}, [said("call # [who : 7]", "phone")]),
+    (
+        "a.conll",
+        "# intent: phone\ncall O\n# O\n7 B-who\n",
+        {},
+        [said("call # [who : 7]", "phone")],
+    ),
     (
         "a.conll",
         "call O\n\nxylophone O\nxylophone\n\nann xylophone\n",
@@ -246,7 +292,11 @@ READ = [
         "a.conll",
         b"call O\n\xff\xfe B-who\nlee I-who\n\nbye O\n\nhi O\n\xff\n",
         {},
-        ["^expected UTF-8 in .*a.conll line 2 .if it is Latin-1", said("bye"), "line 8$"],
+        [
+            "^expected UTF-8 in .*a.conll line 2 .if it is Latin-1",
+            said("bye"),
+            "line 8$",
+        ],
     ),
     *(
         (
@@ -279,19 +329,33 @@ READ = [
 
 
 @pytest.mark.parametrize(("name", "content", "options", "expected"), READ)
-def test_every_record_is_read_or_a_problem_of_its_line(tmp_path, name, content, options, expected):
+def test_every_record_is_read_or_a_problem_of_its_line(
+    tmp_path, name, content, options, expected
+):
     check(source(tmp_path, name, content, **options).utterances(), expected)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"text": SECRET, "tags": ["O", "O"]}, "expected 1 tags in .*, one per token, got 2"),
+        (
+            {"text": SECRET, "tags": ["O", "O"]},
+            "expected 1 tags in .*, one per token, got 2",
+        ),
         ({"text": SECRET, "tags": [SECRET]}, "O, B-name or I-name in .* line 2, tag 1"),
         ({"text": SECRET, "slots": [["x", 0, 2]]}, "0 <= start < end <= 1 tokens"),
-        ({"text": SECRET, "slots": [["x", 0]]}, r"slots in .* line 2 as \[name, start, end\]"),
-        ({"text": SECRET, "slots": [[SECRET, True, 1]]}, "with a name and whole numbers"),
-        ({"text": f"{SECRET} b", "slots": [["x", 0, 2], ["y", 1, 2]]}, "share no token"),
+        (
+            {"text": SECRET, "slots": [["x", 0]]},
+            r"slots in .* line 2 as \[name, start, end\]",
+        ),
+        (
+            {"text": SECRET, "slots": [[SECRET, True, 1]]},
+            "with a name and whole numbers",
+        ),
+        (
+            {"text": f"{SECRET} b", "slots": [["x", 0, 2], ["y", 1, 2]]},
+            "share no token",
+        ),
         ({"text": SECRET, "part": SECRET}, "part in .* line 2 to be one of train, dev"),
         ({"text": SECRET, "intent": True}, "intent in .* line 2 to be a name"),
         ({"text": SECRET, "group": [SECRET]}, "group in .* line 2 to be a name"),
@@ -313,7 +377,8 @@ def test_a_damaged_record_is_named_by_file_and_line(tmp_path, fields, message):
 @pytest.mark.parametrize(
     ("name", "content", "options", "words"),
     [
-        # A first line that may be a record: its words would be printed as names of columns.
+        # A first line that may be a record: its words would be printed as names of
+        # columns.
         (
             "a.csv",
             "xylophone now,question\nhello,greet\nwhere,question\n",
@@ -321,7 +386,12 @@ def test_a_damaged_record_is_named_by_file_and_line(tmp_path, fields, message):
             "--no-header .* line 3$",
         ),
         ("a.csv", "xylophone,9,phone\n", {}, "--text COLUMN"),
-        ("a.csv", "xylophone,9,phone\n", {"text": "1", "intent": "3"}, "--header or --no-header"),
+        (
+            "a.csv",
+            "xylophone,9,phone\n",
+            {"text": "1", "intent": "3"},
+            "--header or --no-header",
+        ),
         (
             "a.csv",
             "xylophone,9,phone\n",
@@ -336,7 +406,12 @@ def test_a_damaged_record_is_named_by_file_and_line(tmp_path, fields, message):
             r"the field no \(--intent\) in .* line 1",
         ),
         ("a.jsonl", _EITHER, {}, "--spans tokens or --spans characters: both readings"),
-        ("a.json", '[{"text": "xylophone"}\n{}]', {}, "expected JSON in .*a.json, line 2"),
+        (
+            "a.json",
+            '[{"text": "xylophone"}\n{}]',
+            {},
+            "expected JSON in .*a.json, line 2",
+        ),
         ("a.json", "[]", {}, "expected utterances in .*a.json, got an empty json file"),
         ("a.txt", _CONLL, {"tags": "who"}, r"the field who \(--tags\) in .* line 4"),
         (
@@ -347,7 +422,9 @@ def test_a_damaged_record_is_named_by_file_and_line(tmp_path, fields, message):
         ),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused_as_a_whole(tmp_path, name, content, options, words):
+def test_a_file_that_cannot_be_read_is_refused_as_a_whole(
+    tmp_path, name, content, options, words
+):
     with refused(words, InvalidInput, hides=SECRET):
         source(tmp_path, name, content, **options)
 
@@ -357,7 +434,10 @@ def test_a_quote_that_is_never_closed_takes_nothing_with_it(tmp_path):
     rows[5] = '"record 5,a'
     expected = [said(f"record {n}", "a") for n in range(300)]
     expected[5] = "line 7, got a quote"
-    check(source(tmp_path, "a.csv", "text,intent\n" + "\n".join(rows)).utterances(), expected)
+    check(
+        source(tmp_path, "a.csv", "text,intent\n" + "\n".join(rows)).utterances(),
+        expected,
+    )
 
 
 _EMOJI = "😀😀 fly to Rome"
@@ -386,7 +466,9 @@ def test_the_unit_of_spans_is_the_one_that_gives_their_text(
 
 def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path):
     right = {"start": 3, "end": 7, "value": "Rome", "entity": "city"}
-    rows = [{"text": "to Rome now", "entities": [right, {**right, "value": "Roma"}]}] * 2
+    rows = [
+        {"text": "to Rome now", "entities": [right, {**right, "value": "Roma"}]}
+    ] * 2
     rows.append({"text": f"Rome {SECRET} or Oslo", "entities": [{**right, "end": 9}]})
     read = source(tmp_path, "a.jsonl", rows)
     assert read.survey.notes == {}, "it is no synonym"

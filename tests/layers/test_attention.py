@@ -10,7 +10,9 @@ from trainables.dp.layers.packing import by_length
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("rate", [None, 0.0, 0.4])
 def test_attention_is_torchs_of_each_record_alone(rate, causal):
-    """Its weights times what the masks of the record's rows say; a rate of 0 drops nothing."""
+    """Its weights times what the masks of the record's rows say; a rate of 0 drops
+    nothing.
+    """
     torch.manual_seed(0)
     layout = by_length(torch.tensor([3, 1, 5, 3]))
     masks = (
@@ -27,5 +29,7 @@ def test_attention_is_torchs_of_each_record_alone(rate, causal):
         weights = F.scaled_dot_product_attention(q, k, every, is_causal=causal)
         if rate:
             weights *= masks.attention(5, 2, 1)[own, :, : q.shape[1]].transpose(0, 1)
-        torch.testing.assert_close(seen[own], (weights @ v).transpose(0, 1).reshape(-1, 8))
+        torch.testing.assert_close(
+            seen[own], (weights @ v).transpose(0, 1).reshape(-1, 8)
+        )
     assert attention(rows.bfloat16(), layout, heads=2).dtype == torch.float32

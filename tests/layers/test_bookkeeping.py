@@ -130,7 +130,10 @@ class Strange(nn.Module):
             self.filter = nn.Conv1d(1, 1, 1)
 
     def losses(self, batch):
-        return self.known(batch, one_row_each(len(batch))).squeeze(1) + self.known.weight.sum()
+        return (
+            self.known(batch, one_row_each(len(batch))).squeeze(1)
+            + self.known.weight.sum()
+        )
 
 
 def of_strange(model, **change):
@@ -152,9 +155,18 @@ def test_what_is_not_known_is_refused_by_name():
     ("change", "message"),
     [
         ({"max_grad_norm": 0.0}, "expected max_grad_norm > 0, got 0.0"),
-        ({"group_scale": torch.zeros(2)}, "expected group_scale to be 2 positive numbers"),
-        ({"unit_of_record": torch.tensor([0, 2])}, r"expected unit_of_record in 0\.\.1"),
-        ({"unit_of_record": torch.tensor([-1, 0])}, r"expected unit_of_record in 0\.\.1"),
+        (
+            {"group_scale": torch.zeros(2)},
+            "expected group_scale to be 2 positive numbers",
+        ),
+        (
+            {"unit_of_record": torch.tensor([0, 2])},
+            r"expected unit_of_record in 0\.\.1",
+        ),
+        (
+            {"unit_of_record": torch.tensor([-1, 0])},
+            r"expected unit_of_record in 0\.\.1",
+        ),
         ({"out": torch.zeros(5)}, r"expected out to be a flat vector of 4, got \(5,\)"),
     ],
 )
@@ -165,7 +177,9 @@ def test_bad_arguments_are_named(change, message):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_of_a_step_outlives_it(name):
-    """A cycle through the autograd graph would keep a step's activations for several steps."""
+    """A cycle through the autograd graph would keep a step's activations for several
+    steps.
+    """
     model = build_model(name)
     batch = random_batch(model, NUM_RECORDS, seed=6)
     alive = weakref.WeakSet()

@@ -24,7 +24,9 @@ class Characters(torch.nn.Module):
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 6, 100])
-def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(at_once, monkeypatch):
+def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(
+    at_once, monkeypatch
+):
     """Units beyond the first chunk are clipped as the first ones are."""
     monkeypatch.setattr(char_cnn, "_CHUNK", at_once * NUM_CHARS * FILTERS * KERNEL)
     torch.manual_seed(0)
@@ -41,7 +43,9 @@ def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(at_once, monk
 
 
 def test_a_words_features_are_those_of_its_best_window():
-    """By the definition, a word and a place at a time: windows beyond the word do not compete."""
+    """By the definition, a word and a place at a time: windows beyond the word do not
+    compete.
+    """
     torch.manual_seed(1)
     layer = CharCnn(4, FILTERS, KERNEL)
     chars = torch.from_numpy(encode(WORDS, KERNEL))

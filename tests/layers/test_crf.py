@@ -27,7 +27,11 @@ def random_crf(num_tags, *, scale=1.0):
 def packed_batch(num_tags, lengths, *, scale=2.0):
     torch.manual_seed(1)
     emissions = scale * torch.randn(sum(lengths), num_tags)
-    return time_major(torch.tensor(lengths)), emissions, torch.randint(num_tags, (sum(lengths),))
+    return (
+        time_major(torch.tensor(lengths)),
+        emissions,
+        torch.randint(num_tags, (sum(lengths),)),
+    )
 
 
 LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
@@ -39,22 +43,27 @@ def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(monkeypatch):
     crf = random_crf(6)
     tape = Recorder()
     with recording(tape):
-        losses = crf(emissions[layout.source].requires_grad_(), tags[layout.source], layout)
+        losses = crf(
+            emissions[layout.source].requires_grad_(), tags[layout.source], layout
+        )
     losses.sum().backward()
     (entry,) = tape.entries
     units = Units(torch.arange(6), 6, device=emissions.device)
     weights = dict.fromkeys(crf.parameters(), 1.0)
     whole = entry.squared_norms(units, weights)
     monkeypatch.setattr(crf_layer, "_CHUNK", 2 * 6**2)
-    torch.testing.assert_close(entry.squared_norms(units, weights), whole, rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        entry.squared_norms(units, weights), whole, rtol=1e-6, atol=0
+    )
     assert len(whole.unique()) == 6
 
 
 @pytest.mark.parametrize("scale", [1.0, 14.0, 60.0, 500.0])
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_loss_and_every_gradient_equal_pytorch_crf(lengths, scale):
-    """The likelihood that the layer overrides, of the same layer, in float64; scores below and
-    beyond the range of exponential space."""
+    """The likelihood that the layer overrides, of the same layer, in float64; scores
+    below and beyond the range of exponential space.
+    """
     layout, emissions, tags = packed_batch(6, lengths, scale=2 * scale)
     weights = torch.rand(len(lengths), dtype=torch.float64)
     found = []
@@ -69,7 +78,9 @@ def test_loss_and_every_gradient_equal_pytorch_crf(lengths, scale):
         )
         found.append([loss.double(), *(gradient.double() for gradient in gradients)])
     for mine, its in zip(*found, strict=True):
-        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5 if scale < 14 else 1e-4)
+        torch.testing.assert_close(
+            mine, its, rtol=1e-5, atol=1e-5 if scale < 14 else 1e-4
+        )
 
 
 def assert_best_paths(num_tags, lengths, *, spread=1.0):
@@ -97,7 +108,9 @@ def test_viterbi_equals_pytorch_crf(lengths, at_once, monkeypatch):
 
 @pytest.mark.parametrize("spread", [0.1, 3.0, 30.0])
 def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread):
-    """Flat emissions leave every tag a chance, steep ones a handful; the best path is found."""
+    """Flat emissions leave every tag a chance, steep ones a handful; the best path is
+    found.
+    """
     assert_best_paths(60, [9, 1, 7, 12], spread=spread)
 
 
@@ -111,16 +124,26 @@ def vector():
     )
 
 
-@pytest.mark.parametrize("largest", [crf_statistics.MAX_RANGE, -1.0], ids=["exp", "log"])
+@pytest.mark.parametrize(
+    "largest", [crf_statistics.MAX_RANGE, -1.0], ids=["exp", "log"]
+)
 def test_known_values(largest, monkeypatch):
     monkeypatch.setattr(crf_statistics, "MAX_RANGE", largest)
     emissions, scores, layout = vector()
     found = forward_backward(emissions, scores, layout)
-    torch.testing.assert_close(found.log_partition, torch.tensor([3.782970]), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        found.log_partition, torch.tensor([3.782970]), rtol=0, atol=1e-6
+    )
     marginals = [[0.596544, 0.322723, 0.080733], [0.129813, 0.796114, 0.074073]]
-    torch.testing.assert_close(found.marginals, torch.tensor(marginals), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        found.marginals, torch.tensor(marginals), rtol=0, atol=1e-6
+    )
     pairs = found.pairs.sums(None, slice(None), 1, torch.ones(1))[0]
-    for (i, j), probability in {(0, 1): 0.457046, (1, 1): 0.277213, (2, 1): 0.061855}.items():
+    for (i, j), probability in {
+        (0, 1): 0.457046,
+        (1, 1): 0.277213,
+        (2, 1): 0.061855,
+    }.items():
         assert pairs[i, j] == pytest.approx(probability, abs=1e-6)
 
 
@@ -147,7 +170,9 @@ def bio_crf(slots, *, never):
 
 
 def in_logs(emissions, scores, layout):
-    doubled = Scores(*(v.detach().double() for v in (scores.transitions, scores.start, scores.end)))
+    doubled = Scores(
+        *(v.detach().double() for v in (scores.transitions, scores.start, scores.end))
+    )
     return crf_statistics._logarithmic(emissions.double(), doubled, layout)
 
 
@@ -162,20 +187,28 @@ def test_forbidden_transitions_stay_exact_at_any_scale(scale, never):
     torch.testing.assert_close(
         found.log_partition.double(), truth.log_partition, rtol=1e-5, atol=1e-4
     )
-    torch.testing.assert_close(found.marginals.double(), truth.marginals, rtol=0, atol=2e-4)
+    torch.testing.assert_close(
+        found.marginals.double(), truth.marginals, rtol=0, atol=2e-4
+    )
     of_pairs = found.pairs.sums(None, slice(None), 1, torch.ones(16))[0]
     assert of_pairs.sum() == pytest.approx(16, abs=1e-3)
     assert not of_pairs[crf.transitions == never].any()
 
 
 def test_the_only_way_on_is_found_where_float32_had_lost_it():
-    """B is e^-150 behind O at the first token; at the second only its I is possible at all."""
+    """B is e^-150 behind O at the first token; at the second only its I is possible at
+    all.
+    """
     crf = bio_crf(1, never=-torch.inf)
     layout = time_major(torch.tensor([2]))
     emissions = torch.tensor([[0.0, -150.0, -200.0], [-400.0, -400.0, 0.0]])
-    found, truth = (f(emissions, crf.scores, layout) for f in (forward_backward, in_logs))
+    found, truth = (
+        f(emissions, crf.scores, layout) for f in (forward_backward, in_logs)
+    )
     assert truth.marginals[0, 1] > 0.99
-    torch.testing.assert_close(found.marginals.double(), truth.marginals, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        found.marginals.double(), truth.marginals, rtol=0, atol=1e-5
+    )
     unguarded, kept = crf_statistics._exponential(emissions, crf.scores, layout)
     assert unguarded.marginals[0, 1] != pytest.approx(1.0, abs=0.01)  # 0 / 0
     assert not bool((kept >= -crf_statistics.MOST_LOST).all())

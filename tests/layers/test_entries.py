@@ -30,18 +30,24 @@ def test_shared_parts_hand_the_gradient_on():
     torch.testing.assert_close(x.grad, g @ layer.shares @ layer.weight.detach())
 
 
-@pytest.mark.parametrize(("trained", "most"), [("filters", 3**0.5), ("embedding", 18**0.5)])
+@pytest.mark.parametrize(
+    ("trained", "most"), [("filters", 3**0.5), ("embedding", 18**0.5)]
+)
 def test_a_parameter_is_charged_with_every_place_of_a_window(trained, most):
-    """The norm of what a row of norm 1 does is at most sqrt(kernel) of the longest character's to
-    the filters, and to a character that of each filter's sum of norms; a window of that character
-    alone reaches both."""
+    """The norm of what a row of norm 1 does is at most sqrt(kernel) of the longest
+    character's to the filters, and to a character that of each filter's sum of norms; a
+    window of that character alone reaches both.
+    """
     layer = CharCnn(4, 2, 3).requires_grad_(False)
     parameter = getattr(layer, trained).requires_grad_()
     with torch.no_grad():
         layer.embedding.fill_(0.1)
         layer.embedding[0] = 0.5  # norm 1: the longest
         layer.filters.fill_(0.5)
-    seen, word = torch.zeros(1, 2, 3, dtype=torch.int64), torch.zeros(5, dtype=torch.int64)
+    seen, word = (
+        torch.zeros(1, 2, 3, dtype=torch.int64),
+        torch.zeros(5, dtype=torch.int64),
+    )
     g = torch.zeros(5, 2)
     g[0] = g[2] = 0.5**0.5
     entry = CharCnnEntry(layer, seen, word, g, ROWS)
@@ -72,10 +78,16 @@ def test_a_crf_starts_from_small_scores_of_either_sign():
 
 
 def test_an_lstm_starts_as_the_literature_has_it():
-    """Uniform weights within 1 / sqrt(hidden), biases 0 but for the forget gate's, which are 1."""
+    """Uniform weights within 1 / sqrt(hidden), biases 0 but for the forget gate's,
+    which are 1.
+    """
     torch.manual_seed(0)
     layer = BiLstm(30, 16)
-    assert {name for name, _ in layer.named_parameters()} == {"weight_ih", "weight_hh", "bias"}
+    assert {name for name, _ in layer.named_parameters()} == {
+        "weight_ih",
+        "weight_hh",
+        "bias",
+    }
     for weight in (layer.weight_ih, layer.weight_hh):
         low, high = weight.detach().aminmax()
         assert -0.25 <= float(low) < -0.24

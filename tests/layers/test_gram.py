@@ -1,4 +1,6 @@
-"""Which way a norm from Grams takes, and what is kept of them (see `test_released_norm`)."""
+"""Which way a norm from Grams takes, and what is kept of them (see
+`test_released_norm`).
+"""
 
 import numpy as np
 import pytest
@@ -26,8 +28,9 @@ def rows_of(sizes):
     ("inner", "width", "measured"), [(768, 8, 62), (312, 8, 66), (312, 312, 96)]
 )
 def test_a_thin_gradient_is_formed_of_long_units_alone(inner, width, measured):
-    """Measured: rows of a unit from which its gradient is cheaper than its compiled Grams, of which
-    96 rows are the most. The product of two widths alone would say 8."""
+    """Measured: rows of a unit from which its gradient is cheaper than its compiled
+    Grams, of which 96 rows are the most. The product of two widths alone would say 8.
+    """
     g = torch.zeros(1, width)
     longest = gram._longest(inner, width, g, compiled=True)
     assert abs(longest / measured - 1) <= 0.2
@@ -48,7 +51,9 @@ def test_only_its_own_rows_count(size, bad):
 
 
 class TestFixedRows:
-    """What is kept of an activation gives the norms of its present numbers and grouping."""
+    """What is kept of an activation gives the norms of its present numbers and
+    grouping.
+    """
 
     def setup_method(self):
         torch.manual_seed(1)
@@ -57,7 +62,9 @@ class TestFixedRows:
 
     def norms(self, sizes, g, *, known):
         fixed = self.fixed if known else None
-        return gram.gram_norms(rows_of(sizes), [(self.x, 0.7)], g, 0.4, fixed=fixed).squares
+        return gram.gram_norms(
+            rows_of(sizes), [(self.x, 0.7)], g, 0.4, fixed=fixed
+        ).squares
 
     def entry(self, layer, rows, precision="fp32"):
         tape = Recorder()
@@ -68,12 +75,24 @@ class TestFixedRows:
         return entry
 
     def test_norms_are_those_without_it(self, way):
-        """In every step, with other gradients, other units and units in another order; also of a
-        library that is loaded again: without types a call cuts addresses to 32 bits."""
+        """In every step, with other gradients, other units and units in another order;
+        also of a library that is loaded again: without types a call cuts addresses to
+        32 bits.
+        """
         native.library.cache_clear()
-        for sizes in ([9, 6, 5], [9, 6, 5], [5, 9, 6], [4, 4, 12], [4, 12, 4], [20], [9, 6, 5]):
+        for sizes in (
+            [9, 6, 5],
+            [9, 6, 5],
+            [5, 9, 6],
+            [4, 4, 12],
+            [4, 12, 4],
+            [20],
+            [9, 6, 5],
+        ):
             g = torch.randn(20, 30)
-            found, right = (self.norms(sizes, g, known=known) for known in (True, False))
+            found, right = (
+                self.norms(sizes, g, known=known) for known in (True, False)
+            )
             torch.testing.assert_close(found, right, rtol=1e-6, atol=0)
         if way == "compiled":
             assert len(native.library(gram._SOURCE).unit_grams.argtypes) == 5
@@ -91,14 +110,19 @@ class TestFixedRows:
         self.x.mul_(2)
         assert layer.known_of(self.x) is not known
 
-    def test_bf16_rounds_the_rows_once_and_the_tape_keeps_the_rounded_ones(self, monkeypatch):
-        """Norm and sum read the values that the products take; another precision, other rows.
-        Without such instructions the same numbers are added up."""
+    def test_bf16_rounds_the_rows_once_and_the_tape_keeps_the_rounded_ones(
+        self, monkeypatch
+    ):
+        """Norm and sum read the values that the products take; another precision, other
+        rows. Without such instructions the same numbers are added up.
+        """
         layer, rows = FactoredLinear(40, torch.eye(3)), Rows(np.repeat([0, 1], 10), 2)
         torch.nn.init.normal_(layer.weight)
         scores = []
         for has in (False, True):
-            monkeypatch.setattr(factored, "multiplies_bf16", lambda device, has=has: has)
+            monkeypatch.setattr(
+                factored, "multiplies_bf16", lambda device, has=has: has
+            )
             self.entry(layer, rows, "bf16")
             scores.append(self.y)
         torch.testing.assert_close(*scores, rtol=2**-7, atol=1e-4)
@@ -116,6 +140,8 @@ class TestFixedRows:
         found = []
         for factor in (1.0, 1.0, 2.0):
             self.x.mul_(factor)
-            found.append(self.entry(layer, rows).squared_norms(units, {layer.weight: 1.0}))
+            found.append(
+                self.entry(layer, rows).squared_norms(units, {layer.weight: 1.0})
+            )
         torch.testing.assert_close(found[1], found[0])
         torch.testing.assert_close(found[2], 4 * found[0])

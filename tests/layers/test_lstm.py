@@ -22,11 +22,16 @@ def test_states_and_gradients_equal_torchs(lengths):
     torch.manual_seed(0)
     layer, layout = BiLstm(5, 4), time_major(torch.tensor(lengths))
     nn.init.normal_(layer.bias)
-    x, weights = torch.randn(sum(lengths), 5, requires_grad=True), torch.randn(sum(lengths), 8)
+    x, weights = (
+        torch.randn(sum(lengths), 5, requires_grad=True),
+        torch.randn(sum(lengths), 8),
+    )
     found = []
     for way in (nullcontext, plain):
         with way():
             states = layer(x, layout)
-        found.append([states, *torch.autograd.grad(states, [x, *layer.parameters()], weights)])
+        found.append(
+            [states, *torch.autograd.grad(states, [x, *layer.parameters()], weights)]
+        )
     for mine, its in zip(*found, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)

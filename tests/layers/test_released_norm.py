@@ -1,7 +1,8 @@
 """A unit adds norm at most C (1 + 1e-4) to the released sum, however its rows cancel.
 
-Rows are given to the layers' entries as they are, so that they may be as bad as float32 can hold:
-nearly equal inputs with opposite gradients, up to 10^7 times their sum."""
+Rows are given to the layers' entries as they are, so that they may be as bad as float32
+can hold: nearly equal inputs with opposite gradients, up to 10^7 times their sum.
+"""
 
 from dataclasses import replace
 
@@ -31,10 +32,12 @@ TOLERANCE = 1e-4
 
 
 class Cancelling:
-    """Rows in pairs that nearly cancel: equal up to `apart`, of opposite sign, of norm `size`.
+    """Rows in pairs that nearly cancel: equal up to `apart`, of opposite sign, of norm
+    `size`.
 
-    With `bf16` they are as mixed precision leaves them: rounded, and widened again. All numbers of
-    row 1 are `second`, where that is given."""
+    With `bf16` they are as mixed precision leaves them: rounded, and widened again. All
+    numbers of row 1 are `second`, where that is given.
+    """
 
     def __init__(self, *, seed, size, apart, bf16=False, second=None):
         self._random = torch.Generator().manual_seed(seed)
@@ -71,19 +74,33 @@ def wide_linear(rows, draw):
 
 
 def factored_entries(rows, draw):
-    """Rows of the shared weights cancel too: the shares of two outputs are nearly opposite."""
+    """Rows of the shared weights cancel too: the shares of two outputs are nearly
+    opposite.
+    """
     shares = draw.opposite(20, 30) / draw.size
     layer, number = FactoredLinear(24, shares.nan_to_num()), len(rows.record)
     x = draw.alike(number, 24)
-    return [FactoredEntry(layer, x, draw.opposite(number, 20), rows, layer.known_of(x).fixed)]
+    return [
+        FactoredEntry(
+            layer, x, draw.opposite(number, 20), rows, layer.known_of(x).fixed
+        )
+    ]
 
 
 def adapters(rows, draw):
     """Low rank: thin matrices without a bias."""
-    down, up, number = Linear(200, 2, bias=False), Linear(2, 200, bias=False), len(rows.record)
+    down, up, number = (
+        Linear(200, 2, bias=False),
+        Linear(2, 200, bias=False),
+        len(rows.record),
+    )
     return [
-        LinearEntry(down.weight, None, draw.alike(number, 200), draw.opposite(number, 2), rows),
-        LinearEntry(up.weight, None, draw.alike(number, 2), draw.opposite(number, 200), rows),
+        LinearEntry(
+            down.weight, None, draw.alike(number, 200), draw.opposite(number, 2), rows
+        ),
+        LinearEntry(
+            up.weight, None, draw.alike(number, 2), draw.opposite(number, 200), rows
+        ),
     ]
 
 
@@ -129,7 +146,10 @@ def crf(rows, draw, *, in_logs=False):
         if in_logs
         else ProductPairs(torch.ones(tags, tags), left, right)
     )
-    before, after = torch.zeros(number, dtype=torch.int64), torch.ones(number, dtype=torch.int64)
+    before, after = (
+        torch.zeros(number, dtype=torch.int64),
+        torch.ones(number, dtype=torch.int64),
+    )
     records = Rows(np.arange(rows.num_records), rows.num_records)
     start, end = (draw.opposite(rows.num_records, tags) for _ in range(2))
     weight = draw.opposite(number, 1).squeeze(1)
@@ -213,7 +233,9 @@ _RECORDS = {
 @example(seed=0, lengths=[4], size=1e3, apart=3e-4, clip=1.0, scale=1.0, bf16=False)
 @example(seed=0, lengths=[4], size=1e3, apart=1e-2, clip=1.0, scale=1.0, bf16=True)
 @settings(max_examples=40, deadline=None)
-def test_no_unit_adds_more_than_the_bound(kind, seed, lengths, size, apart, clip, scale, bf16):
+def test_no_unit_adds_more_than_the_bound(
+    kind, seed, lengths, size, apart, clip, scale, bf16
+):
     """All records in one unit, compiled and not."""
     rows = rows_of(kind, lengths)
     for is_compiled in (True, False):
@@ -236,8 +258,12 @@ def test_no_unit_adds_more_than_the_bound(kind, seed, lengths, size, apart, clip
     clip=st.sampled_from([1e-3, 1.0, 50.0]),
 )
 @settings(max_examples=15, deadline=None)
-def test_layers_of_all_kinds_together_keep_to_the_bound(seed, lengths, size, apart, clip):
-    """One unit with an entry of each kind, each a layer of its own; scales differ by 10^4."""
+def test_layers_of_all_kinds_together_keep_to_the_bound(
+    seed, lengths, size, apart, clip
+):
+    """One unit with an entry of each kind, each a layer of its own; scales differ by
+    10^4.
+    """
     rows = time_major(torch.tensor(lengths)).rows
     entries = []
     for number, kind in enumerate(KINDS):
@@ -252,8 +278,9 @@ def test_layers_of_all_kinds_together_keep_to_the_bound(seed, lengths, size, apa
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind, way):
-    """Little is given away: the released norm is C to a part in a thousand. (The two uses of the
-    tied table still take back much of each other.)"""
+    """Little is given away: the released norm is C to a part in a thousand. (The two
+    uses of the tied table still take back much of each other.)
+    """
     slack = 1e-2 if kind == "tied_table" else 1e-3
     rows = rows_of(kind, [5, 2, 6])
     units = Units(torch.zeros(3, dtype=torch.int64), 1)
@@ -268,14 +295,19 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind, way):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lstm"])
 def test_the_squares_of_the_trained_parameters_add_up(kind):
-    """Those of norms, and about those of sizes: each by its scale, and of a frozen one none (those
-    of an LSTM are trained together)."""
+    """Those of norms, and about those of sizes: each by its scale, and of a frozen one
+    none (those of an LSTM are trained together).
+    """
     lengths, units = torch.tensor([5, 2, 6]), Units(torch.arange(3), 3)
 
     def squares(trained, scale):
         torch.manual_seed(0)
-        entries = KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0))
-        parameters = list(dict.fromkeys(p for entry in entries for p in entry.parameters))
+        entries = KINDS[kind](
+            time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0)
+        )
+        parameters = list(
+            dict.fromkeys(p for entry in entries for p in entry.parameters)
+        )
         weights = dict.fromkeys(parameters[trained], scale)
         for parameter in parameters:
             parameter.requires_grad_(parameter in weights)
@@ -290,23 +322,34 @@ def test_the_squares_of_the_trained_parameters_add_up(kind):
         return torch.stack([sum(sizes, torch.zeros(3)), sum(norms, torch.zeros(3))])
 
     alone = sum(squares(slice(place, place + 1), 8.0) for place in range(3))
-    for found, whole, slack in zip(alone, 4 * squares(slice(None), 2.0), (0.1, 1e-3), strict=True):
+    for found, whole, slack in zip(
+        alone, 4 * squares(slice(None), 2.0), (0.1, 1e-3), strict=True
+    ):
         torch.testing.assert_close(found, whole, rtol=slack, atol=0.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
-    """Of two directions or uses the sum of their norms, which may be up to sqrt(2) times the whole;
-    where rows share weights, more."""
+    """Of two directions or uses the sum of their norms, which may be up to sqrt(2)
+    times the whole; where rows share weights, more.
+    """
     lengths, units = torch.tensor([1, 1, 1]), Units(torch.arange(3), 3)
     torch.manual_seed(0)  # of the layers' own weights
-    made = combine(KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0)))
+    made = combine(
+        KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0))
+    )
     parameters = dict.fromkeys(p for entry in made for p in entry.parameters)
     weights = {p: 0.5 + number for number, p in enumerate(parameters)}
     sizes = sum(entry.size(units, weights).total.square() for entry in made)
     norms = sum(entry.squared_norms(units, weights) for entry in made)
     ratio = (sizes / norms).sqrt()
-    most = {"lstm": 2**0.5, "crf": 1.2, "crf_in_logs": 1.2, "tied_table": 2**0.5, "char_cnn": 2.0}
+    most = {
+        "lstm": 2**0.5,
+        "crf": 1.2,
+        "crf_in_logs": 1.2,
+        "tied_table": 2**0.5,
+        "char_cnn": 2.0,
+    }
     shared = ("factored_entries", "used_twice", "norm_used_twice")
     assert float(ratio.min()) >= 1 - 1e-5
     assert float(ratio.max()) <= most.get(kind, 9.0 if kind in shared else 1.0)
@@ -315,9 +358,14 @@ def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_unit_that_is_not_finite_leaves_the_sum_of_the_others(kind, monkeypatch):
-    """As it is where that unit has nothing, whatever is known of its rows, and row by row."""
+    """As it is where that unit has nothing, whatever is known of its rows, and row by
+    row.
+    """
     monkeypatch.setattr(factored, "_AT_ONCE", 1)
-    rows, units = time_major(torch.ones(3, dtype=torch.int64)).rows, Units(torch.arange(3), 3)
+    rows, units = (
+        time_major(torch.ones(3, dtype=torch.int64)).rows,
+        Units(torch.arange(3), 3),
+    )
     sums = []
     for second in (0.0, torch.nan):
         torch.manual_seed(0)  # of the layers' own weights
@@ -335,14 +383,19 @@ def test_the_roundings_of_a_product_are_counted(monkeypatch):
     assert gram._roundings([], 13, lanes=1) == 13 + 4 + 8
     monkeypatch.setattr(gram, "_native_norms", lambda: None)
     monkeypatch.setattr(gram, "_is_double", lambda g: False)  # as on a GPU
-    rows = Units(torch.zeros(1, dtype=torch.int64), 1).of(Rows(np.zeros(4, dtype=np.int64), 1))
+    rows = Units(torch.zeros(1, dtype=torch.int64), 1).of(
+        Rows(np.zeros(4, dtype=np.int64), 1)
+    )
     found = gram.gram_norms(rows, [(torch.ones(4, 64), 1.0)], torch.ones(4, 70), 0.0)
     assert found.relative.item() == gram.FLOAT32 * (64 + 70 + 4 + 1 + 8)
 
 
 def test_tied_entries_are_those_that_are_tested():
     """Also by the last of their parameters, and through a third."""
-    rows, draw = Rows(np.zeros(4, dtype=np.int64), 1), Cancelling(seed=0, size=1.0, apart=1.0)
+    rows, draw = (
+        Rows(np.zeros(4, dtype=np.int64), 1),
+        Cancelling(seed=0, size=1.0, apart=1.0),
+    )
     first, layers = used_twice(rows, draw)[0], [Linear(12, 9) for _ in range(3)]
     made = [
         LinearEntry(layer.weight, bias, first.x, first.g, rows)
@@ -350,7 +403,11 @@ def test_tied_entries_are_those_that_are_tested():
             layers, (layers[0].bias, layers[1].bias, layers[1].bias), strict=True
         )
     ]
-    assert [len(getattr(each, "entries", [0])) for each in combine([first, *made])] == [1, 1, 2]
+    assert [len(getattr(each, "entries", [0])) for each in combine([first, *made])] == [
+        1,
+        1,
+        2,
+    ]
     through = LinearEntry(first.weight, layers[1].bias, first.x, first.g, rows)
     (whole, alone) = combine([first, made[1], made[0], through])[::-1]
     assert (whole.entries, alone) == ([first, made[1], through], made[0])
@@ -359,8 +416,10 @@ def test_tied_entries_are_those_that_are_tested():
 
 
 def test_rows_that_cancel_do_not_round_away_what_other_units_add(way):
-    """One huge row before and one behind those of 50 other units take each other back. In between
-    every sum is rounded to their size; without a limit to it, the sum would be off by 0.15 C."""
+    """One huge row before and one behind those of 50 other units take each other back.
+    In between every sum is rounded to their size; without a limit to it, the sum would
+    be off by 0.15 C.
+    """
     record = np.array([0, *np.repeat(np.arange(1, 51), 8), 0])
     rows, units = Rows(record, 51), Units(torch.arange(51), 51)
     torch.manual_seed(0)
@@ -382,7 +441,9 @@ def test_rows_that_cancel_do_not_round_away_what_other_units_add(way):
 @pytest.mark.parametrize("cancelled", [1.0, 30.0, 1e3])
 @pytest.mark.parametrize("terms", [1, 2_000])
 def test_the_worst_that_rounding_may_do_is_covered(cancelled, terms):
-    """Grams may be off by `relative` R^2, and each of two sums of n rows by n 2^-24 R."""
+    """Grams may be off by `relative` R^2, and each of two sums of n rows by n 2^-24
+    R.
+    """
     total, relative = 7.0, 3e-5
     exact = total / cancelled
     computed = torch.tensor([exact**2 - relative * total**2])
@@ -402,16 +463,28 @@ def test_the_worst_that_rounding_may_do_is_covered(cancelled, terms):
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
 @example(0, [301], 312, [5], 97, 1.0, torch.float32)
-@example(0, [65, 70], 93, [3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9], 11, 1.0, torch.float64)
+@example(
+    0, [65, 70], 93, [3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9], 11, 1.0, torch.float64
+)
 @settings(max_examples=60, deadline=None)
-def test_squares_are_as_near_as_they_say(seed, widths, width, lengths, longest, apart, dtype):
-    """Against the sums of outer products in float64, of rows that cancel, in all three ways; rows
-    are parts of larger tensors, and a unit may be longer than the compiled room."""
+def test_squares_are_as_near_as_they_say(
+    seed, widths, width, lengths, longest, apart, dtype
+):
+    """Against the sums of outer products in float64, of rows that cancel, in all three
+    ways; rows are parts of larger tensors, and a unit may be longer than the compiled
+    room.
+    """
     lengths = [*lengths, longest]
     record = np.repeat(np.arange(len(lengths)), lengths)
-    draw, units = Cancelling(seed=seed, size=3.0, apart=apart), torch.arange(len(lengths))
+    draw, units = (
+        Cancelling(seed=seed, size=3.0, apart=apart),
+        torch.arange(len(lengths)),
+    )
     g = draw.opposite(len(record) + 2, width)[2:].to(dtype)
-    terms = [(draw.alike(len(record) + 2, w)[2:].to(dtype), 0.7 + k) for k, w in enumerate(widths)]
+    terms = [
+        (draw.alike(len(record) + 2, w)[2:].to(dtype), 0.7 + k)
+        for k, w in enumerate(widths)
+    ]
     exact, sizes = [], []
     for unit in units.tolist():
         own = torch.from_numpy(record == unit)

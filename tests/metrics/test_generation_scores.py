@@ -29,7 +29,9 @@ def of_texts(generated, human):
 
 
 def halves(seed=0):
-    """Original texts and programs of two random halves of the official validation file."""
+    """Original texts and programs of two random halves of the official validation
+    file.
+    """
     place = DATA / "smcalflow2" / "valid.dataflow_dialogues.jsonl.zip"
     if not place.exists():
         pytest.skip(f"smcalflow2 is not in SWEEP_DATA_DIR={DATA}")
@@ -38,7 +40,10 @@ def halves(seed=0):
     order = np.random.default_rng(seed).permutation(len(turns))
     for ids in (order[:7_375], order[7_375:14_750]):
         texts = [turns[i]["user_utterance"]["original_text"] for i in ids]
-        yield texts, Counter(name for i in ids for name in occurrences(turns[i]["lispress"]))
+        yield (
+            texts,
+            Counter(name for i in ids for name in occurrences(turns[i]["lispress"])),
+        )
 
 
 def of_words(generated, human):
@@ -58,7 +63,9 @@ def test_word_overlap_keeps_case_and_punctuation():
 def test_distances_of_the_worked_example():
     ours, theirs = Counter("aab"), Counter("abbc")
     chi_square, full, variation, _ = distances(ours, theirs).values()
-    assert (chi_square, full, variation) == pytest.approx((0.236364, 0.472727, 0.416667), abs=1e-6)
+    assert (chi_square, full, variation) == pytest.approx(
+        (0.236364, 0.472727, 0.416667), abs=1e-6
+    )
     with refused("in the generated programs"):
         distances({}, theirs)
 
@@ -87,7 +94,9 @@ def test_the_published_ceilings_of_two_human_halves():
     """One split each; the tolerance is what splits differ by."""
     (texts, p), (others, q) = halves()
     assert of_words(texts, others) == pytest.approx(0.491, abs=0.015)
-    assert generation.overlap(p.keys(), q.keys(), "type") == pytest.approx(0.926, abs=0.02)
+    assert generation.overlap(p.keys(), q.keys(), "type") == pytest.approx(
+        0.926, abs=0.02
+    )
     tops = [top_k(p, q, k=k) for k in generation.TOP]
     assert tops == pytest.approx([1.0, 0.96, 0.98, 0.96], abs=0.101)
     found = distances(p, q)
@@ -108,13 +117,17 @@ def test_the_published_ceilings_of_two_human_halves():
 )
 def test_mauve_of_histograms(p, q, plain, smoothed):
     assert text_space.of_histograms(p, q) == pytest.approx(plain, abs=1e-6)
-    assert text_space.of_histograms(p, q, smoothing=0.5) == pytest.approx(smoothed, abs=1e-6)
+    assert text_space.of_histograms(p, q, smoothing=0.5) == pytest.approx(
+        smoothed, abs=1e-6
+    )
 
 
 @given(_histograms)
 def test_mauve_is_symmetric_in_range_and_1_for_equal_histograms(sides):
     p, q = ([count + 1 for count in side] for side in sides)
-    assert text_space.of_histograms(p, q) == pytest.approx(text_space.of_histograms(q, p))
+    assert text_space.of_histograms(p, q) == pytest.approx(
+        text_space.of_histograms(q, p)
+    )
     assert 0 < text_space.of_histograms(p, q) <= 1 + 1e-12
     assert text_space.of_histograms(p, p) == pytest.approx(1)
 
@@ -139,7 +152,9 @@ ONE, OTHER, THIRD = np.eye(3)
 
 def rows(*centres, number=200):
     """Rows near each of some centres, in one law."""
-    noise = np.random.default_rng(len(centres) * number).normal(size=(len(centres), number, 3))
+    noise = np.random.default_rng(len(centres) * number).normal(
+        size=(len(centres), number, 3)
+    )
     return np.concatenate(np.array(centres)[:, None] + 0.05 * noise)
 
 
@@ -167,7 +182,9 @@ def test_mauve_of_its_authors_agrees():
     rng = np.random.default_rng(0)
     p, q = rng.normal(size=(400, 8)), rng.normal(0.7, size=(400, 8))
     ours = text_space.mauve(p, q)["mauve"]
-    found = theirs.compute_mauve(p_features=p, q_features=q, num_buckets=40, seed=1, verbose=False)
+    found = theirs.compute_mauve(
+        p_features=p, q_features=q, num_buckets=40, seed=1, verbose=False
+    )
     assert found.mauve == pytest.approx(ours, abs=0.05)
 
 
@@ -175,7 +192,9 @@ PROGRAMS = ["(Yield (f))", "(Yield (g))", "(Yield (^(T) h))", "(h)"]
 
 
 def human(n=40):
-    return Texts([f"word{i % 7} and {i}" for i in range(n)], [PROGRAMS[i % 4] for i in range(n)])
+    return Texts(
+        [f"word{i % 7} and {i}" for i in range(n)], [PROGRAMS[i % 4] for i in range(n)]
+    )
 
 
 score = partial(generation.score, mauve_texts=0)
@@ -192,7 +211,11 @@ def test_human_text_has_the_best_scores():
 
 def test_sides_are_cut_to_one_size():
     found = score(human(400), human(40))
-    assert (found["num_generated"], found["num_human"], found["num_compared"]) == (400, 40, 40)
+    assert (found["num_generated"], found["num_human"], found["num_compared"]) == (
+        400,
+        40,
+        40,
+    )
     assert found["word_type_overlap"] < 1
     assert "mauve" not in found
 
@@ -215,13 +238,17 @@ def test_without_programs_only_words_are_compared():
 
 def without(texts, ids):
     """The same, the programs of `ids` unknown."""
-    programs = [None if i in ids else program for i, program in enumerate(texts.programs)]
+    programs = [
+        None if i in ids else program for i, program in enumerate(texts.programs)
+    ]
     return Texts(texts.utterances, programs)
 
 
 @pytest.mark.parametrize("side", ["generated", "human", "both"])
 def test_unknown_programs_are_no_malformed_ones(side):
-    """Known ones are compared with equally many known ones, whichever side lacks some."""
+    """Known ones are compared with equally many known ones, whichever side lacks
+    some.
+    """
     some = without(human(), range(0, 40, 2))
     ours = some if side != "human" else human()
     theirs = some if side != "generated" else human()
@@ -237,7 +264,9 @@ def test_unknown_programs_are_no_malformed_ones(side):
 
 
 def test_known_programs_are_found_among_many_unknown_ones():
-    many = Texts([f"word {i}" for i in range(5_000)], [None] * 4_980 + [PROGRAMS[0]] * 20)
+    many = Texts(
+        [f"word {i}" for i in range(5_000)], [None] * 4_980 + [PROGRAMS[0]] * 20
+    )
     found = score(human(), many)
     assert found["num_programs_compared"] == 20
     found = score(without(human(), range(10)), Texts(human().utterances))

@@ -72,14 +72,15 @@ def test_step_rate_against_every_threshold(pair, max_fpr):
 
 
 @pytest.mark.parametrize(
-    ("area", "members", "others", "least"), [(0.7, 120, 80, 7), (0.8, 10, 10, 0), (0.95, 20, 20, 0)]
+    ("area", "members", "others", "least"),
+    [(0.7, 120, 80, 7), (0.8, 10, 10, 0), (0.95, 20, 20, 0)],
 )
 def test_delong_interval_covers_as_stated(area, members, others, least):
-    """400 draws: misses are at most Bin(400, .05), above 36 with probability < 0.0002, of many
-    records below 7 likewise.
+    """400 draws: misses are at most Bin(400, .05), above 36 with probability < 0.0002,
+    of many records below 7 likewise.
 
-    An error 2/3 as large would miss in 19 % of draws, one 3/2 as large in 0.3 %. An interval that
-    is normal in the AUC itself misses in 10 and 14 % with few records.
+    An error 2/3 as large would miss in 19 % of draws, one 3/2 as large in 0.3 %. An
+    interval that is normal in the AUC itself misses in 10 and 14 % with few records.
     """
     shift = math.sqrt(2) * norm.ppf(area)
     misses = 0
@@ -110,7 +111,11 @@ def test_interval_of_a_rate_covers_although_its_threshold_is_estimated(shift):
 
 def test_a_rate_that_no_record_resolves_has_no_lower_bound():
     found = figures(np.arange(40.0)[::-1], np.arange(40) < 20)
-    assert (found["tpr_01pct"], found["tpr_01pct_low"], found["tpr_01pct_high"]) == (1, 0, 1)
+    assert (found["tpr_01pct"], found["tpr_01pct_low"], found["tpr_01pct_high"]) == (
+        1,
+        0,
+        1,
+    )
 
 
 def test_perfect_separation_is_not_certainty():
@@ -119,7 +124,9 @@ def test_perfect_separation_is_not_certainty():
     assert found.value == found.high == 1
     assert found.low == pytest.approx(0.025 ** (1 / 20))
     rate = tpr_at_fpr(roc(member.astype(float), member), 0.5)
-    assert rate.low == pytest.approx(0.0125 ** (1 / 20)), "half of the error is the threshold's"
+    assert rate.low == pytest.approx(0.0125 ** (1 / 20)), (
+        "half of the error is the threshold's"
+    )
 
 
 def test_bootstrap_of_the_change_agrees_with_delong():
@@ -138,28 +145,38 @@ def test_bootstrap_of_the_change_agrees_with_delong():
     assert width == pytest.approx(100 * 2 * 1.96 * error / base, rel=0.12)
     same = auc_change((first, member), (first, member), samples=100, rng=rng)
     assert same["delta_mia_significant"] == 0
-    strong = auc_change((shared + member, member), (second, member), samples=200, rng=rng)
+    strong = auc_change(
+        (shared + member, member), (second, member), samples=200, rng=rng
+    )
     assert strong["delta_mia_significant"] == 1
 
 
 def test_a_resample_without_the_baselines_auc_has_an_infinite_change():
     """Its NaN became a bound of the interval, and a warning on the terminal."""
     member = np.arange(6) < 3
-    baseline = np.array([0.0, 1.15, 0.2, 1.0, 1.1, 1.2])  # one member above one other record
+    baseline = np.array(
+        [0.0, 1.15, 0.2, 1.0, 1.1, 1.2]
+    )  # one member above one other record
     trial = np.array([0.0, 1.15, 1.3, 1.0, 1.1, 1.2])
-    found = auc_change((trial, member), (baseline, member), rng=np.random.default_rng(0))
+    found = auc_change(
+        (trial, member), (baseline, member), rng=np.random.default_rng(0)
+    )
     assert found["delta_mia_percent"] == pytest.approx(150)
     assert found["delta_mia_percent_high"] == math.inf
     assert found["delta_mia_percent_low"] <= 150
     lowest = np.where(member, 0.0, 1.0)
     none = auc_change((trial, member), (lowest, member), rng=np.random.default_rng(0))
     assert none["delta_mia_significant"] == 0
-    assert all(math.isnan(none[f"delta_mia_percent{end}"]) for end in ("", "_low", "_high"))
+    assert all(
+        math.isnan(none[f"delta_mia_percent{end}"]) for end in ("", "_low", "_high")
+    )
 
 
 def test_trials_with_masks_of_their_own_can_be_compared():
     rng = np.random.default_rng(2)
-    sides = [(rng.normal(size=1_000) + mask, mask) for mask in (rng.random((2, 1_000)) < 0.5)]
+    sides = [
+        (rng.normal(size=1_000) + mask, mask) for mask in (rng.random((2, 1_000)) < 0.5)
+    ]
     found = auc_change(*sides, samples=300, rng=rng)
     expected = 100 * (auc(*sides[0]).value / auc(*sides[1]).value - 1)
     assert found["delta_mia_percent"] == pytest.approx(expected)
@@ -175,23 +192,36 @@ def test_resolution_mark():
         assert found["tpr_1pct_low_resolution"] == 0
 
 
-@pytest.mark.parametrize(("epsilon", "bound"), [(0.1, 0.049958), (1, 0.462117), (2, 0.761594)])
+@pytest.mark.parametrize(
+    ("epsilon", "bound"), [(0.1, 0.049958), (1, 0.462117), (2, 0.761594)]
+)
 def test_advantage_that_dp_allows(epsilon, bound):
     assert max_advantage(epsilon, 0.0) == pytest.approx(bound, abs=1e-6)
     delta = 1e-3
     factor = math.exp(epsilon)
-    assert max_advantage(epsilon, delta) == pytest.approx((factor - 1 + 2 * delta) / (factor + 1))
+    assert max_advantage(epsilon, delta) == pytest.approx(
+        (factor - 1 + 2 * delta) / (factor + 1)
+    )
 
 
-@pytest.mark.parametrize(("epsilon", "mu"), [(1, 0.2681), (2, 0.5016), (4, 0.9249), (8, 1.6660)])
+@pytest.mark.parametrize(
+    ("epsilon", "mu"), [(1, 0.2681), (2, 0.5016), (4, 0.9249), (8, 1.6660)]
+)
 def test_consistency_checks_pass_at_the_claim_and_fail_far_below_it(epsilon, mu):
     rng = np.random.default_rng(epsilon)
     member = np.arange(20_000) < 10_000
     scores = rng.normal(size=20_000) + mu * member
-    assert membership.dp_inconsistencies(scores, member, epsilon=epsilon, delta=1e-5) == ()
-    broken = membership.dp_inconsistencies(scores, member, epsilon=epsilon / 20, delta=1e-5)
+    assert (
+        membership.dp_inconsistencies(scores, member, epsilon=epsilon, delta=1e-5) == ()
+    )
+    broken = membership.dp_inconsistencies(
+        scores, member, epsilon=epsilon / 20, delta=1e-5
+    )
     assert "advantage" in broken
-    assert membership.dp_inconsistencies(scores, member, epsilon=math.inf, delta=1e-5) == ()
+    assert (
+        membership.dp_inconsistencies(scores, member, epsilon=math.inf, delta=1e-5)
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,4 +238,7 @@ def test_scores_that_cannot_be_evaluated_are_refused(scores, member, message):
 
 
 def test_infinite_scores_are_only_very_high():
-    assert figures(np.array([np.inf, 1.0, -np.inf]), np.array([True, False, False]))["auc"] == 1
+    assert (
+        figures(np.array([np.inf, 1.0, -np.inf]), np.array([True, False, False]))["auc"]
+        == 1
+    )

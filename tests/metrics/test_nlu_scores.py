@@ -80,7 +80,9 @@ def test_vectors_of_single_utterances(name):
     slots = ("correct", "substituted", "deleted", "inserted")
     assert tuple(scores[f"num_slots_{what}"] for what in slots) == counts
     assert scores["num_intent_errors"] == intent_errors
-    assert [scores["ser"], _score([name], align="edit")["ser"]] == pytest.approx([by_name, by_edit])
+    assert [scores["ser"], _score([name], align="edit")["ser"]] == pytest.approx(
+        [by_name, by_edit]
+    )
 
 
 def test_corpus_vector_is_micro_averaged():
@@ -104,20 +106,28 @@ def test_corpus_vector_is_micro_averaged():
 
 
 TAG = st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"])
-BOTH = st.integers(1, 6).flatmap(lambda n: st.tuples(*[st.lists(TAG, min_size=n, max_size=n)] * 2))
+BOTH = st.integers(1, 6).flatmap(
+    lambda n: st.tuples(*[st.lists(TAG, min_size=n, max_size=n)] * 2)
+)
 TAGGED = st.lists(BOTH, min_size=1, max_size=4)
 
 
 @settings(max_examples=200, deadline=None)
 @given(TAGGED)
-@example([(["B-a", "I-a", "O", "B-b"], ["O", "I-a", "O", "B-b"]), (["O", "O"], ["B-b", "O"])])
+@example(
+    [(["B-a", "I-a", "O", "B-b"], ["O", "I-a", "O", "B-b"]), (["O", "O"], ["B-b", "O"])]
+)
 def test_slot_f1_agrees_with_seqeval_in_both_modes(pairs):
     from seqeval.metrics import f1_score
     from seqeval.scheme import IOB2
 
     truth, guess = map(list, zip(*pairs, strict=True))
-    frames = ([Frame("x", slots_lenient(tags)) for tags in side] for side in (truth, guess))
-    scores = score(*frames, reference_tags=truth, hypothesis_tags=guess, bootstrap_samples=0)
+    frames = (
+        [Frame("x", slots_lenient(tags)) for tags in side] for side in (truth, guess)
+    )
+    scores = score(
+        *frames, reference_tags=truth, hypothesis_tags=guess, bootstrap_samples=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # seqeval warns of 0/0
         lenient = f1_score(truth, guess, zero_division=0)
@@ -130,7 +140,9 @@ SLOT = st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(1, 2)).ma
     lambda s: (s[0], s[1], s[1] + s[2])
 )
 FRAME = st.builds(
-    Frame, st.sampled_from(["i", "j", "never seen"]), st.lists(SLOT, max_size=4).map(tuple)
+    Frame,
+    st.sampled_from(["i", "j", "never seen"]),
+    st.lists(SLOT, max_size=4).map(tuple),
 )
 FRAMES = st.lists(st.tuples(FRAME, FRAME), min_size=1, max_size=6)
 ALIGN = st.sampled_from(["name", "edit"])
@@ -142,8 +154,12 @@ def test_counts_keep_their_invariants(pairs, align, random):
     references, hypotheses = [list(side) for side in zip(*pairs, strict=True)]
     counts = count_frames(references, hypotheses, align=align)
     total = counts.total()
-    assert (counts.correct + counts.substituted + counts.deleted == counts.reference_slots).all()
-    assert (counts.correct + counts.substituted + counts.inserted == counts.hypothesis_slots).all()
+    assert (
+        counts.correct + counts.substituted + counts.deleted == counts.reference_slots
+    ).all()
+    assert (
+        counts.correct + counts.substituted + counts.inserted == counts.hypothesis_slots
+    ).all()
     assert (table(counts) >= 0).all()
     # Exchanging the sides exchanges insertions and deletions and nothing else.
     swapped = count_frames(hypotheses, references, align=align).total()
@@ -151,7 +167,9 @@ def test_counts_keep_their_invariants(pairs, align, random):
     assert (swapped.substituted, swapped.correct) == (total.substituted, total.correct)
     # The order of utterances is of no matter.
     random.shuffle(pairs)
-    shuffled = count_frames(*[list(side) for side in zip(*pairs, strict=True)], align=align)
+    shuffled = count_frames(
+        *[list(side) for side in zip(*pairs, strict=True)], align=align
+    )
     assert (table(shuffled.total()) == table(total)).all()
     scores = score(references, hypotheses, align=align, bootstrap_samples=0)
     assert (scores["ser"] == 0) == (scores["frame_accuracy"] == 1)
@@ -216,7 +234,8 @@ def guesses_of(wrong):
 
 
 def test_bootstrap_interval_has_the_right_width():
-    """One error an utterance with probability 0.3: the interval is 2 * 1.96 sqrt(.21 / n) wide.
+    """One error an utterance with probability 0.3: the interval is 2 * 1.96 sqrt(.21 /
+    n) wide.
 
     A width of 2/3 or 3/2 of that is outside the 10 % allowed here.
     """
@@ -229,17 +248,27 @@ def test_bootstrap_interval_has_the_right_width():
 
 
 def test_no_error_or_nothing_right_among_a_hundred_utterances_is_no_proof():
-    """1 - 0.025^(1 / 100) = 0.0362 of all utterances may be otherwise (Clopper & Pearson 1934)."""
+    """1 - 0.025^(1 / 100) = 0.0362 of all utterances may be otherwise (Clopper &
+    Pearson 1934).
+    """
     right = [Frame("a", (("x", 0, 1),))] * 100 + TRUTH[:50]
     may_be = {n: 1 - 0.025 ** (1 / n) for n in (100, 150)}
     scores = score(right, right)
-    assert (scores["ser"], scores["ser_low"], scores["intent_accuracy_high"]) == (0, 0, 1)
+    assert (scores["ser"], scores["ser_low"], scores["intent_accuracy_high"]) == (
+        0,
+        0,
+        1,
+    )
     assert scores["ser_high"] == pytest.approx(may_be[150])
     assert scores["intent_accuracy_low"] == pytest.approx(1 - may_be[150])
     # Utterances without a slot say nothing of slots.
     assert scores["slot_f1_low"] == pytest.approx(1 - may_be[100])
     scores = score(right, [Frame("b", ())] * 150)
-    for name, n in (("intent_accuracy", 150), ("frame_accuracy", 150), ("slot_f1", 100)):
+    for name, n in (
+        ("intent_accuracy", 150),
+        ("frame_accuracy", 150),
+        ("slot_f1", 100),
+    ):
         assert (scores[name], scores[f"{name}_low"]) == (0, 0)
         assert scores[f"{name}_high"] == pytest.approx(may_be[n])
     assert score(TRUTH[:20], TRUTH[:20])["slot_f1_high"] == 0
@@ -262,22 +291,29 @@ def test_one_utterance_worse_than_the_others_does_not_widen_an_interval():
     """All are wrong, so that few errors are no reason to doubt the percentiles."""
     hypotheses = [Frame("b", (("x", 0, 1),))] + [Frame("b", ())] * 999
     scores = score([Frame("a", ())] * 1_000, hypotheses)
-    assert 1 <= scores["ser_low"] <= scores["ser"] == 1.001 <= scores["ser_high"] < 1.005
+    assert (
+        1 <= scores["ser_low"] <= scores["ser"] == 1.001 <= scores["ser_high"] < 1.005
+    )
 
 
 @pytest.mark.slow  # 60 draws, each with a bootstrap
 @pytest.mark.parametrize(("n", "share"), [(100, 0.01), (300, 0.02), (1_000, 0.001)])
 def test_intervals_cover_where_few_utterances_are_wrong_or_right(n, share):
-    """In 60 draws 95 % would miss 7 or more with probability 0.03; percentiles alone cover 60 to 90
-    %. The exact interval is wider than it needs to be, so that a false alarm is rarer.
+    """In 60 draws 95 % would miss 7 or more with probability 0.03; percentiles alone
+    cover 60 to 90 %. The exact interval is wider than it needs to be, so that a false
+    alarm is rarer.
     """
     rng = np.random.default_rng(0)
     missed = np.zeros(2, dtype=int)
     for seed in range(60):
         few = rng.random(n) < share
         for place, (name, wrong) in enumerate((("ser", few), ("frame_accuracy", ~few))):
-            scores = score(TRUTH[:n], guesses_of(wrong), bootstrap_samples=200, seed=seed)
-            missed[place] += not scores[f"{name}_low"] <= share <= scores[f"{name}_high"]
+            scores = score(
+                TRUTH[:n], guesses_of(wrong), bootstrap_samples=200, seed=seed
+            )
+            missed[place] += (
+                not scores[f"{name}_low"] <= share <= scores[f"{name}_high"]
+            )
     assert (missed < 7).all()
 
 
@@ -286,7 +322,9 @@ def test_paired_comparison_is_narrower_than_two_separate_intervals():
     hard = rng.random(2_000) < 0.3  # what is hard is hard for both
     first = hard & (rng.random(2_000) < 0.9)
     second = hard & (rng.random(2_000) < 0.95)
-    counts = [count_frames(TRUTH[:2_000], guesses_of(wrong)) for wrong in (first, second)]
+    counts = [
+        count_frames(TRUTH[:2_000], guesses_of(wrong)) for wrong in (first, second)
+    ]
     result = compare(*counts)
     expected = 100 * (first.mean() - second.mean()) / second.mean()
     assert result["delta_ser_percent"] == pytest.approx(expected)
@@ -302,7 +340,8 @@ def test_a_baseline_of_few_errors_has_an_interval(few, many, significant):
     """Some resamples of the test records have none of the baseline's errors."""
     place = np.arange(900)
     trial, baseline = (
-        count_frames(TRUTH[:900], guesses_of(wrong)) for wrong in (place >= 900 - many, place < few)
+        count_frames(TRUTH[:900], guesses_of(wrong))
+        for wrong in (place >= 900 - many, place < few)
     )
     found = compare(trial, baseline)
     assert found["delta_ser_percent"] == pytest.approx(100 * (many - few) / few)
@@ -313,8 +352,11 @@ def test_a_baseline_of_few_errors_has_an_interval(few, many, significant):
 
 def test_a_change_from_no_error_is_unknown():
     right, wrong = (
-        count_frames(TRUTH[:90], guesses_of(np.arange(90) < number)) for number in (0, 40)
+        count_frames(TRUTH[:90], guesses_of(np.arange(90) < number))
+        for number in (0, 40)
     )
     found = compare(wrong, right)
-    assert all(np.isnan(found[f"delta_ser_percent{end}"]) for end in ("", "_low", "_high"))
+    assert all(
+        np.isnan(found[f"delta_ser_percent{end}"]) for end in ("", "_low", "_high")
+    )
     assert found["delta_ser_significant"] == 0.0

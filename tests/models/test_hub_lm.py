@@ -17,7 +17,9 @@ from trainables.models.text.hub_lm import HubLm, require_records_apart
 def test_adapters_norms_equal_single_record_passes(prompted):
     model = with_adapters(llama())
     assert unsupported_modules(model) == ()
-    assert len(trained(model)) == 2 * 7 * 2  # two thin matrices beside seven maps of two layers
+    assert (
+        len(trained(model)) == 2 * 7 * 2
+    )  # two thin matrices beside seven maps of two layers
     batch = encode_texts(prompted=prompted).batch(EVERY)
     assert_sum_is_the_definitions(model, batch, clip=0.1, within=5e-4)
 
@@ -45,7 +47,9 @@ def test_train_mode_leaves_foreign_modules_without_dropout():
 
 
 class TimeFirst(nn.Module):
-    """A language model whose map reads the first token of each record, then the second, ..."""
+    """A language model whose map reads the first token of each record, then the second,
+    ...
+    """
 
     def __init__(self):
         super().__init__()
@@ -67,7 +71,9 @@ class TimeFirst(nn.Module):
 
 
 def test_maps_whose_rows_are_not_known_are_refused():
-    """A record's norm would be that of other rows, and its clipped gradient longer than C."""
+    """A record's norm would be that of other rows, and its clipped gradient longer than
+    C.
+    """
     torch.manual_seed(0)
     model = HubLm(TimeFirst(), provenance="weights of x")
     require_records_apart(model, longest=16, name="x")  # no record's loss changes

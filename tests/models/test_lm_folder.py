@@ -1,4 +1,6 @@
-"""A trained LM's folder is enough to draw from, and one that is not whole is refused."""
+"""A trained LM's folder is enough to draw from, and one that is not whole is
+refused.
+"""
 
 import json
 import shutil
@@ -15,7 +17,13 @@ from tests.models._texts import EVERY, encode_texts, llama
 from tests.refusals import refused
 from trainables.config.trial import SynthesisConfig, model_part
 from trainables.models.causal_lm import build
-from trainables.models.text.hub_lm import Pretrained, load_lm, require_source, save_lm, source_of
+from trainables.models.text.hub_lm import (
+    Pretrained,
+    load_lm,
+    require_source,
+    save_lm,
+    source_of,
+)
 from trainables.models.text.tokenizers import train_bpe
 
 SMALL = model_part(
@@ -79,13 +87,25 @@ def written(name, data):
         (kept_with(lambda t: t[NORM][0].fill_(torch.nan)), "expected finite weights"),
         (written("weights.safetensors", b"nothing"), "got none or a damaged file"),
         (written("sizes.json", b"{}"), "sizes of the stage utterances"),
-        (written("sizes.json", b'{"utterances": {"vocabulary": 300, "width": "x"}}'), "sizes of"),
+        (
+            written("sizes.json", b'{"utterances": {"vocabulary": 300, "width": "x"}}'),
+            "sizes of",
+        ),
         (written("sizes.json", b"[]"), "sizes of the stage utterances"),
         (written("sizes.json", b"{"), "got a damaged file"),
         (lambda folder: (folder / "sizes.json").unlink(), "cannot read .*sizes.json"),
-        (with_fewer_positions, "expected synthesis.max_tokens <= 40, the positions in .*got 48"),
-        (written("tokenizer.json", b"{}"), "expected a tokenizer in .* got a damaged file"),
-        (lambda folder: (folder / "tokenizer.json").unlink(), r"a tokenizer \(tokenizer.json\)"),
+        (
+            with_fewer_positions,
+            "expected synthesis.max_tokens <= 40, the positions in .*got 48",
+        ),
+        (
+            written("tokenizer.json", b"{}"),
+            "expected a tokenizer in .* got a damaged file",
+        ),
+        (
+            lambda folder: (folder / "tokenizer.json").unlink(),
+            r"a tokenizer \(tokenizer.json\)",
+        ),
     ],
 )
 def test_a_damaged_folder_is_refused_in_one_line(change, match, folder):
@@ -100,7 +120,9 @@ def base_in(folder, *, seed=0, gpt2=False):
 
     if gpt2:
         torch.manual_seed(seed)
-        small = GPT2Config(vocab_size=32, n_embd=16, n_layer=1, n_head=2, n_positions=64)
+        small = GPT2Config(
+            vocab_size=32, n_embd=16, n_layer=1, n_head=2, n_positions=64
+        )
         GPT2LMHeadModel(small).save_pretrained(folder)
     else:
         inner = llama().inner
@@ -130,7 +152,9 @@ def test_a_trained_gpt2_needs_nothing_but_its_folder(rank, tmp_path):
     base_in(base, gpt2=True)
     model, synthesis = trained_in(kept, base=base, rank=rank)
     shutil.rmtree(base)
-    assert_reads(kept, model, model_part(name="causal_lm", encoder=str(base)), synthesis)
+    assert_reads(
+        kept, model, model_part(name="causal_lm", encoder=str(base)), synthesis
+    )
 
 
 def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path):
@@ -171,7 +195,9 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path):
 
 
 def test_the_hub_is_not_asked_for_what_a_folder_names(tmp_path, monkeypatch):
-    """The folder may be another person's: a name in it is looked up in the cache alone."""
+    """The folder may be another person's: a name in it is looked up in the cache
+    alone.
+    """
     asked = []
 
     def count(self, request, **options):
@@ -195,7 +221,9 @@ def test_the_hub_is_not_asked_for_what_a_folder_names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("owner", ["tokenizer", "model"])
 def test_code_in_a_folder_is_never_run(tmp_path, monkeypatch, owner):
-    """Of another person's export too, whatever somebody at the terminal would answer."""
+    """Of another person's export too, whatever somebody at the terminal would
+    answer.
+    """
     place, mark = tmp_path / "foreign", tmp_path / "ran"
     base_in(place, gpt2=True)
     (place / "own.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
@@ -234,7 +262,9 @@ def with_words(words, **options):
 
     def change(place):
         model = Tokenizer(WordLevel(words, unk_token="a"))
-        PreTrainedTokenizerFast(tokenizer_object=model, **options).save_pretrained(place)
+        PreTrainedTokenizerFast(tokenizer_object=model, **options).save_pretrained(
+            place
+        )
 
     return change
 
@@ -249,23 +279,51 @@ LAYER = "transformer.h.0.mlp.c_fc.weight"
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (with_weights(lambda t: t.pop(LAYER)), "expected all weights .* got none for .*c_fc"),
-        (with_weights(lambda t: t[LAYER].fill_(torch.nan)), "expected finite weights in model.enc"),
-        (with_config(tie_word_embeddings=False), "one table of words for input and output"),
+        (
+            with_weights(lambda t: t.pop(LAYER)),
+            "expected all weights .* got none for .*c_fc",
+        ),
+        (
+            with_weights(lambda t: t[LAYER].fill_(torch.nan)),
+            "expected finite weights in model.enc",
+        ),
+        (
+            with_config(tie_word_embeddings=False),
+            "one table of words for input and output",
+        ),
         (with_config(scale_attn_weights=False), "plain attention"),
-        (bidirectional, "expected model.encoder to be a causal LM, got .*tokens behind it"),
-        (another_config(model_type="vit"), "that can be loaded without code of its own"),
-        (another_config(model_type="gemma3"), "that can be loaded without code of its own"),
-        (with_words({"<end>": 0, "\n": 1, "a": 2, "b": 90}, eos_token="<end>"), "got one of 91"),
-        (with_words({"<end>": 0, "\n": 1, "a": 2}), "model.encoder='.*an end token and an id"),
+        (
+            bidirectional,
+            "expected model.encoder to be a causal LM, got .*tokens behind it",
+        ),
+        (
+            another_config(model_type="vit"),
+            "that can be loaded without code of its own",
+        ),
+        (
+            another_config(model_type="gemma3"),
+            "that can be loaded without code of its own",
+        ),
+        (
+            with_words({"<end>": 0, "\n": 1, "a": 2, "b": 90}, eos_token="<end>"),
+            "got one of 91",
+        ),
+        (
+            with_words({"<end>": 0, "\n": 1, "a": 2}),
+            "model.encoder='.*an end token and an id",
+        ),
         (
             with_words({"<end>": 0, "a": 2, "b": 3}, eos_token="<end>", unk_token="a"),
             "an id for the line feed, got none",
         ),
     ],
 )
-def test_a_language_model_that_is_not_whole_or_no_such_model_is_refused(change, match, tmp_path):
-    """Weights that a folder lacks would be random, and its privacy card would say otherwise."""
+def test_a_language_model_that_is_not_whole_or_no_such_model_is_refused(
+    change, match, tmp_path
+):
+    """Weights that a folder lacks would be random, and its privacy card would say
+    otherwise.
+    """
     base_in(tmp_path, gpt2=True)
     change(tmp_path)
     config = model_part(name="causal_lm", encoder=str(tmp_path))

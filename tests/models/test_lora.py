@@ -1,4 +1,6 @@
-"""Encoders of `transformers` with adapters: exact clipping in every family, refusals, one trial."""
+"""Encoders of `transformers` with adapters: exact clipping in every family, refusals,
+one trial.
+"""
 
 from dataclasses import replace
 
@@ -40,7 +42,9 @@ FAMILIES = ("bert", "roberta", "mpnet", "deberta", "deberta-v2", "modernbert", "
 
 
 def of_family(family, **fields):
-    """In float64, its adapters away from their start; ModernBERT's masks allow float32 alone."""
+    """In float64, its adapters away from their start; ModernBERT's masks allow float32
+    alone.
+    """
     model = built(name="lora", encoder=encoder_in(family)[0], lora_rank=2, **fields)
     model = model if family == "modernbert" else model.double()
     torch.manual_seed(1)
@@ -58,11 +62,15 @@ class Losses(nn.Module):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_clipped_sums_are_those_of_each_record_alone(family):
-    """By autograd through torch's own operations, a record at a time and never padded."""
+    """By autograd through torch's own operations, a record at a time and never
+    padded.
+    """
     model = of_family(family)
     number = 6
     batch = random_batch(model, number, seed=3, lengths=[3, 1, 7, 12, 2, 90])
-    parameters = {f"model.{n}": p for n, p in model.named_parameters() if p.requires_grad}
+    parameters = {
+        f"model.{n}": p for n, p in model.named_parameters() if p.requires_grad
+    }
     rows = []
     for record in range(number):
         with plain():
@@ -83,12 +91,23 @@ def test_clipped_sums_are_those_of_each_record_alone(family):
     )
     within = 1e-9 if dtype == torch.float64 else 1e-4
     assert bool((found >= norms * (1 - within)).all())
-    assert bool((found <= norms * (1 + 2e-3)).all())  # bounds of what float32 would round
-    right = sum(row * min(1.0, bound / float(norm)) for row, norm in zip(rows, found, strict=True))
+    assert bool(
+        (found <= norms * (1 + 2e-3)).all()
+    )  # bounds of what float32 would round
+    right = sum(
+        row * min(1.0, bound / float(norm))
+        for row, norm in zip(rows, found, strict=True)
+    )
     assert float((out - right).norm()) <= within * float(right.norm())
-    of_adapters = [p for name, p in model.named_parameters() if name.endswith("down.weight")]
-    assert len(of_adapters) == len(trained(model)) // 2 - 2  # beside two heads with biases
-    kept = torch.cat([torch.full((p.numel(),), "inner." in n) for n, p in parameters.items()])
+    of_adapters = [
+        p for name, p in model.named_parameters() if name.endswith("down.weight")
+    ]
+    assert (
+        len(of_adapters) == len(trained(model)) // 2 - 2
+    )  # beside two heads with biases
+    kept = torch.cat(
+        [torch.full((p.numel(),), "inner." in n) for n, p in parameters.items()]
+    )
     by_adapters = torch.stack([row[kept].norm() for row in rows])
     torch.testing.assert_close(
         adapters._norms(model.float(), batch), by_adapters.float(), rtol=2e-3, atol=0.0
@@ -102,24 +121,32 @@ def test_clipped_sums_are_those_of_each_record_alone(family):
         ("deberta", {"lora_targets": ["pos_proj"]}, "read every token of a batch"),
         ("mpnet", {"lora_targets": ["query"]},
          r"lora_targets among dense, k, o, q, v with .*, got query"),
-        ("bert", {"lora_rank": 25}, r"1 <= model\.lora_rank <= 24, the width of the encoder, got"),
+        ("bert", {"lora_rank": 25}, r"1 <= model\.lora_rank <= 24, the width of the"
+                                    r" encoder, got"),
     ],
 )  # fmt: skip
 def test_what_a_family_does_not_allow_is_refused_by_the_plan(family, fields, said):
-    model = parse({"model": {"name": "lora", "encoder": encoder_in(family)[0], **fields}}).model
+    model = parse(
+        {"model": {"name": "lora", "encoder": encoder_in(family)[0], **fields}}
+    ).model
     lora.require_usable(model, data_config(name="atis"))
     with refused(said):
         lora.build(model, schema=SCHEMA, seed=0)
 
 
 def test_frozen_weights_in_bfloat16_take_half_and_stay_the_same_in_float32():
-    whole, half = (build_model("lora", frozen_weights=kind) for kind in ("fp32", "bf16"))
+    whole, half = (
+        build_model("lora", frozen_weights=kind) for kind in ("fp32", "bf16")
+    )
     sizes = [
-        sum(p.nbytes for n, p in m.named_parameters() if ".layer." in n) for m in (whole, half)
+        sum(p.nbytes for n, p in m.named_parameters() if ".layer." in n)
+        for m in (whole, half)
     ]
     assert sizes[1] < 0.7 * sizes[0]
     batch = random_batch(whole, 6, seed=1)
-    torch.testing.assert_close(half.losses(batch), whole.losses(batch), rtol=0.05, atol=0.05)
+    torch.testing.assert_close(
+        half.losses(batch), whole.losses(batch), rtol=0.05, atol=0.05
+    )
     assert half.losses(batch).dtype == torch.float32
 
 
@@ -137,11 +164,15 @@ def test_a_frozen_map_is_rounded_where_it_is_asked_for(bias):
     assert around.state_dict().keys() == {"head.weight", "head.bias", *trained}
     assert {p.dtype for p in whole.parameters()} == {torch.float32}
     assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
-    assert torch.equal(half.inner(x), F.linear(x, *(p.float() for p in half.parameters())))
+    assert torch.equal(
+        half.inner(x), F.linear(x, *(p.float() for p in half.parameters()))
+    )
     assert torch.equal(whole.inner(x), F.linear(x, *whole.parameters()))
 
 
-@pytest.mark.parametrize(("kind", "base"), [(Adapted, Linear), (AdaptedForeign, nn.Linear)])
+@pytest.mark.parametrize(
+    ("kind", "base"), [(Adapted, Linear), (AdaptedForeign, nn.Linear)]
+)
 def test_adapters_add_alpha_over_rank_of_their_product(kind, base):
     with refused("lora_rank <= 5, got 6"):
         kind(base(5, 7), rank=6, alpha=3.0)
@@ -176,11 +207,15 @@ def test_a_trial_trains_checks_itself_and_is_read_again(place, tmp_path):
 
 @pytest.mark.parametrize("at_first", [True, False])
 def test_rows_given_to_another_record_are_seen(place, tmp_path, monkeypatch, at_first):
-    """A mutant of the book: two records' rows are exchanged, from the first or in a trial alone."""
+    """A mutant of the book: two records' rows are exchanged, from the first or in a
+    trial alone.
+    """
     right = AdaptedForeign.forward
 
     def wrong(self, x):
-        if self.rows.num_records > (1 if at_first else 3):  # the made ones that are tried
+        if self.rows.num_records > (
+            1 if at_first else 3
+        ):  # the made ones that are tried
             record = self.rows.record.copy()
             record[record < 2] = 1 - record[record < 2]
             self.rows = replace(self.rows, record=record)

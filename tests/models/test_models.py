@@ -24,7 +24,9 @@ def test_predictions(name):
     assert found.intent_log_probs.shape == (6, len(SCHEMA.intents))
     assert found.token_marginals.shape == (int(batch.lengths.sum()), len(SCHEMA.tags))
     torch.testing.assert_close(found.intent_log_probs.exp().sum(1), torch.ones(6))
-    torch.testing.assert_close(found.token_marginals.sum(1), torch.ones(len(found.token_marginals)))
+    torch.testing.assert_close(
+        found.token_marginals.sum(1), torch.ones(len(found.token_marginals))
+    )
     if name not in ADAPTED:  # whose tokens are trained apart
         losses = model.losses(batch).detach()
         torch.testing.assert_close(found.intent_losses + found.tag_losses, losses)
@@ -33,7 +35,9 @@ def test_predictions(name):
     assert torch.equal(alone.tag_paths, found.tag_paths)
     assert torch.equal(alone.intents, found.intent_log_probs.argmax(1))
     best = model.predict(replace(batch, tags=found.tag_paths))
-    torch.testing.assert_close(best.tag_losses, -found.path_log_prob, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        best.tag_losses, -found.path_log_prob, rtol=1e-5, atol=1e-5
+    )
     assert (best.tag_losses <= found.tag_losses + 1e-5).all()
 
 
@@ -47,9 +51,9 @@ def test_a_label_outside_the_schema_teaches_nothing_and_scores_infinite():
     known, found = model.predict(batch), model.predict(unknown)
     assert found.intent_losses.isinf().tolist() == [True, False, False]
     assert found.tag_losses.isinf().tolist() == [False, False, True]
-    expected = known.intent_losses * torch.tensor([0, 1, 1]) + known.tag_losses * torch.tensor(
-        [1, 1, 0]
-    )
+    expected = known.intent_losses * torch.tensor(
+        [0, 1, 1]
+    ) + known.tag_losses * torch.tensor([1, 1, 0])
     torch.testing.assert_close(model.losses(unknown).detach(), expected)
 
 
@@ -68,7 +72,9 @@ def test_the_seed_decides_the_weights_and_dropout(name):
     assert torch.equal(first, two.losses(batch))
     for two._seed, step in ((one._seed, 5), (one._seed + 1, 4)):
         two.begin_step(3, step)
-        assert torch.equal(first, two.losses(batch)) == (name in ADAPTED)  # without dropout
+        assert torch.equal(first, two.losses(batch)) == (
+            name in ADAPTED
+        )  # without dropout
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -76,7 +82,11 @@ def test_the_models_keep_books(name):
     model = build_model(name)
     assert not unsupported_modules(model)
     said, _, part = model.provenance.partition("; trained: ")
-    assert ("(mpnet, " in said) if name in ADAPTED else said == "trained from random weights"
+    assert (
+        ("(mpnet, " in said)
+        if name in ADAPTED
+        else said == "trained from random weights"
+    )
     assert bool(part) == (name not in FULLY)
 
 
@@ -91,7 +101,10 @@ def test_a_model_learns_a_batch_by_heart(name):
         model.losses(batch).mean().backward()
         optimizer.step()
     # What stays at its random start can be read off less well.
-    assert float(model.losses(batch).detach().mean()) < (0.2 if name in FULLY else 0.7) * first
+    assert (
+        float(model.losses(batch).detach().mean())
+        < (0.2 if name in FULLY else 0.7) * first
+    )
 
 
 @pytest.mark.parametrize("name", FULLY)

@@ -1,4 +1,6 @@
-"""Modules of own code in `own_code.yaml`: unfit or accepted (for a state: `test_own_state`)."""
+"""Modules of own code in `own_code.yaml`: unfit or accepted (for a state:
+`test_own_state`).
+"""
 
 import sys
 
@@ -18,7 +20,9 @@ __all__ = ["here"]
 @pytest.mark.parametrize("name", CASES["accepted"])
 @pytest.mark.filterwarnings("ignore")
 def test_a_module_without_state_is_accepted(here, name):
-    """Its graphs give the scores of its own Python, of one word and of one record, too."""
+    """Its graphs give the scores of its own Python, of one word and of one record,
+    too.
+    """
     case = CASES["accepted"][name]
     if "old" in case:
         replaced(here, **case, name="own")
@@ -43,14 +47,19 @@ def test_what_cannot_be_trained_is_refused(here, old, new, problem):
 
 
 def test_a_factory_may_be_in_a_package(here):
-    """The working directory is on the path once. A folder alone has no source to know it by."""
+    """The working directory is on the path once. A folder alone has no source to know
+    it by.
+    """
     (here / "own_package").mkdir()
     with refused(r"expected model\.factory=package\.module:function"):
         parse({"model": {"name": "module", "factory": "own_package:build"}})
     (here / "own_package" / "__init__.py").touch()
     (here / "my_tagger.py").rename(here / "own_package" / "tagger.py")
     for _ in range(2):
-        assert model(factory="own_package.tagger:build").factory == "own_package.tagger:build"
+        assert (
+            model(factory="own_package.tagger:build").factory
+            == "own_package.tagger:build"
+        )
     assert sys.path.count(str(here)) == 1
 
 

@@ -1,4 +1,6 @@
-"""A user's module: whose masks it draws, how it encodes words, and which labels count."""
+"""A user's module: whose masks it draws, how it encodes words, and which labels
+count.
+"""
 
 import pytest
 import torch
@@ -49,7 +51,11 @@ def changed(place, patch, old, new, *, name):
 
 def of_seed(seed, factory="drawn_tagger:build"):
     config = model_part(name="module", factory=factory, word_buckets=40)
-    return catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed).train()
+    return (
+        catalogue.entry("models", "module")
+        .build(config, schema=SCHEMA, seed=seed)
+        .train()
+    )
 
 
 def losses(model, *step):
@@ -63,7 +69,9 @@ def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built):
     other = of_seed(1)
     assert not torch.equal(built.module.words.weight, other.module.words.weight)
     torch.manual_seed(stream_seed(0, "model", "module"))
-    assert torch.equal(built.module.words.weight, torch.randn(40, 8)), "as in every version"
+    assert torch.equal(built.module.words.weight, torch.randn(40, 8)), (
+        "as in every version"
+    )
     other.load_state_dict(built.state_dict())
     first = losses(built, 0, 3)
     assert torch.equal(first, losses(built, 0, 3)), "a replay draws the same masks"
@@ -72,7 +80,9 @@ def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built):
     assert torch.equal(first, losses(built.train()))
     assert not torch.equal(first, losses(built, 0, 4))
     assert not torch.equal(first, losses(other, 0, 3))
-    assert not torch.equal(losses(built, 0, 3), losses(built)), "a pass after another has its own"
+    assert not torch.equal(losses(built, 0, 3), losses(built)), (
+        "a pass after another has its own"
+    )
 
 
 def test_no_public_seed_decides_a_secret_mask(built):
@@ -86,7 +96,9 @@ def test_a_module_that_encodes_words_is_asked(built):
     words = ["a", "four", "seventh"]
     assert built.feature_table(words).words.tolist() == [1, 4, 7]
     built._encodes = False
-    assert built.feature_table(words).words.tolist() == [bucket(word, 40) for word in words]
+    assert built.feature_table(words).words.tolist() == [
+        bucket(word, 40) for word in words
+    ]
 
 
 @pytest.mark.parametrize("at_once", [0, 1, 2, 3])
@@ -94,7 +106,10 @@ def test_the_clipped_sum_is_that_of_all_records_however_many_are_taken_at_once(
     built, at_once, monkeypatch
 ):
     """As many as there is room for, or one."""
-    batch, weights = random_batch(built.eval(), 40, seed=3), torch.linspace(0.5, 1.0, 40)
+    batch, weights = (
+        random_batch(built.eval(), 40, seed=3),
+        torch.linspace(0.5, 1.0, 40),
+    )
     whole = by_record(built, batch, weights, 0.5)
     right, sizes = per_record.gradients, []
 

@@ -1,4 +1,6 @@
-"""Models of own code: the guide's example from a space to predictions, and what is refused."""
+"""Models of own code: the guide's example from a space to predictions, and what is
+refused.
+"""
 
 import json
 import re
@@ -37,7 +39,9 @@ EXAMPLE, SPACE = (
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A working directory with the guide's code; what is imported of it is forgotten."""
+    """A working directory with the guide's code; what is imported of it is
+    forgotten.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_tagger.py").write_text(EXAMPLE)
     before, path = set(sys.modules), list(sys.path)
@@ -49,7 +53,11 @@ def here(tmp_path, monkeypatch):
 
 
 def model(**fields):
-    part = {"factory": "my_tagger:build", "word_buckets": 50, "options": {"buckets": 50}} | fields
+    part = {
+        "factory": "my_tagger:build",
+        "word_buckets": 50,
+        "options": {"buckets": 50},
+    } | fields
     return built(name="module", **part)
 
 
@@ -67,7 +75,9 @@ def loops(found, batch, weights, bound):
 
 
 def test_in_bf16_the_clipped_sum_keeps_to_the_bound(here):
-    """Passes are rounded, the norms and the sum are not: bfloat16 alone would be off by 4e-3."""
+    """Passes are rounded, the norms and the sum are not: bfloat16 alone would be off by
+    4e-3.
+    """
     found = model().eval()
     source = GradientSource(found)
     assert (source.per_unit, source.per_record) == (False, True)
@@ -97,7 +107,8 @@ TIED = {
         "self.twice(self.norm(x).tanh())",
     ),
     "scores by the table": (
-        "self.norm = nn.Linear(width, buckets)\n        self.norm.weight = self.words.weight",
+        "self.norm = nn.Linear(width, buckets)\n        self.norm.weight ="
+        " self.words.weight",
         "self.norm(x).tanh() @ self.words.weight",
     ),
 }
@@ -111,7 +122,9 @@ def with_tied(tied):
 
 @pytest.mark.parametrize("tied", TIED)
 def test_a_tied_weight_is_clipped_once_and_exactly(here, tied):
-    """As in a loop over records; a model that is read back from a checkpoint is tied again."""
+    """As in a loop over records; a model that is read back from a checkpoint is tied
+    again.
+    """
     name = f"tied_{tied.replace(' ', '_')}"
     (here / f"{name}.py").write_text(with_tied(tied))
     found = model(factory=f"{name}:build").eval()
@@ -119,7 +132,11 @@ def test_a_tied_weight_is_clipped_once_and_exactly(here, tied):
     everything = found.state_dict()
     shared = {n for n in everything if n.startswith("module.")} - set(names)
     assert len(shared) == (tied != "nothing")
-    batch, bound, weights = random_batch(found, 9, seed=1), 0.7, torch.linspace(0.5, 2.0, 9)
+    batch, bound, weights = (
+        random_batch(found, 9, seed=1),
+        0.7,
+        torch.linspace(0.5, 2.0, 9),
+    )
     truth, norms = loops(found, batch, weights, bound)
     assert bool((norms > bound).any())
     *clipped, losses = by_record(found, batch, weights, bound)
@@ -147,7 +164,9 @@ def test_a_record_has_the_same_score_in_any_batch(here):
     for record in range(12):
         own = alone(batch, record)
         said = found.predict(own)
-        torch.testing.assert_close(said.intent_log_probs[0], whole.intent_log_probs[record])
+        torch.testing.assert_close(
+            said.intent_log_probs[0], whole.intent_log_probs[record]
+        )
         torch.testing.assert_close(said.token_marginals, marginals[record])
         torch.testing.assert_close(found.losses(own)[0], losses[record])
         of_tags, of_intents = found.module(own.inputs["words"].unsqueeze(0))
@@ -166,7 +185,9 @@ def test_a_name_that_leads_nowhere_is_refused(here):
     with refused("to name a function, got str"):
         model(factory="my_tagger:__name__")
     with refused(r"of a file that can be imported .* got 'sys:exit'"):
-        factories.load("sys:exit")  # no digest would say which code a sweep has planned with
+        factories.load(
+            "sys:exit"
+        )  # no digest would say which code a sweep has planned with
     with refused("model.factory: expected text, got 5"):
         parse({"model": {"name": "module", "factory": 5}})
     with pytest.raises(ValidationError, match="Input should be a valid dictionary"):
@@ -197,7 +218,9 @@ def test_the_id_goes_with_the_source(here):
     ],
 )
 def test_a_trial_of_own_code(here, place, engine, tied):
-    """Stopped and gone on with; what it saved is read back where its code is named alone."""
+    """Stopped and gone on with; what it saved is read back where its code is named
+    alone.
+    """
     if tied:
         (here / "my_tagger.py").write_text(with_tied("two layers"))
     options = {"buckets": 60, "width": 16}
@@ -223,10 +246,15 @@ def test_a_trial_of_own_code(here, place, engine, tied):
         saved.load(folder, factory="other:build")
     found = saved.load(folder, factory="my_tagger:build")
     assert found.read([saved.unlabelled(["call", "ann"])]).intents.shape == (1,)
-    (here / "my_tagger.py").write_text((here / "my_tagger.py").read_text() + "\n# later\n")
+    (here / "my_tagger.py").write_text(
+        (here / "my_tagger.py").read_text() + "\n# later\n"
+    )
     with pytest.warns(UserWarning, match="has another source than the one"):
         saved.load(folder, factory="my_tagger:build")
-    assert json.loads((folder / "model" / "model.json").read_text())["model"]["options"] == options
+    assert (
+        json.loads((folder / "model" / "model.json").read_text())["model"]["options"]
+        == options
+    )
 
 
 def test_the_plan_says_that_it_is_slower(here):

@@ -1,5 +1,6 @@
-"""A user's module keeps nothing of a record: its passes are graphs, and its words are encoded by
-processes that know no other order."""
+"""A user's module keeps nothing of a record: its passes are graphs, and its words are
+encoded by processes that know no other order.
+"""
 
 import shutil
 import sys
@@ -71,7 +72,9 @@ def code(*, init="", forward="", methods="", header="", build=""):
     def lines(text):
         return "".join(f"        {line}\n" for line in text.splitlines())
 
-    made = EXAMPLE.replace(INIT, INIT + lines(init)).replace(FORWARD, FORWARD + lines(forward))
+    made = EXAMPLE.replace(INIT, INIT + lines(init)).replace(
+        FORWARD, FORWARD + lines(forward)
+    )
     made = made.replace("    def forward(", methods + "\n    def forward(", 1)
     if build:
         made = made.replace("    return Tagger(", f"    {build}\n    return Tagger(")
@@ -81,10 +84,28 @@ def code(*, init="", forward="", methods="", header="", build=""):
 ROOT = Path(__file__).resolve().parents[2]
 CASES = yaml.safe_load(Path(__file__).with_name("own_code.yaml").read_text())
 QUICK = {
-    *("a counter that sharpens at step 19", "a list of the file", "a hook", "a closure"),
-    *("a hook of every module", "a method put into a class of a library", "a generator of torch"),
-    *("the mode of a layer", "a weight that no step trains", "a buffer", "a tensor in place"),
-    *("a buffer through NumPy", "a counter that training shows", "draws of Python and NumPy"),
+    *(
+        "a counter that sharpens at step 19",
+        "a list of the file",
+        "a hook",
+        "a closure",
+    ),
+    *(
+        "a hook of every module",
+        "a method put into a class of a library",
+        "a generator of torch",
+    ),
+    *(
+        "the mode of a layer",
+        "a weight that no step trains",
+        "a buffer",
+        "a tensor in place",
+    ),
+    *(
+        "a buffer through NumPy",
+        "a counter that training shows",
+        "draws of Python and NumPy",
+    ),
     *("a vocabulary of the file", "a cache of sizes", "the shape of zeros"),
 }
 
@@ -97,7 +118,11 @@ def write(here, made):
 @pytest.fixture
 def torch_as_before():
     """What own code does to torch itself is undone."""
-    hooks = [table for table in vars(nn.modules.module).values() if isinstance(table, OrderedDict)]
+    hooks = [
+        table
+        for table in vars(nn.modules.module).values()
+        if isinstance(table, OrderedDict)
+    ]
     before = [dict(table) for table in hooks]
     gelu, forward = torch.nn.functional.gelu, nn.LayerNorm.forward
     yield
@@ -111,7 +136,9 @@ def torch_as_before():
 
 
 def built_here(factory="own:build", **options):
-    """The model as its process builds it, in this one, which takes a fifth of the time."""
+    """The model as its process builds it, in this one, which takes a fifth of the
+    time.
+    """
     about = model_part(name="module", factory=factory, word_buckets=50, options=options)
     module = worker.built_module(about, SCHEMA, seed=0)
     answer = worker.described(module, about, SCHEMA)
@@ -123,7 +150,10 @@ def built_here(factory="own:build", **options):
 
 @pytest.mark.parametrize(
     "name",
-    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES["state"]],
+    [
+        n if n in QUICK else pytest.param(n, marks=pytest.mark.slow)
+        for n in CASES["state"]
+    ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_no_pass_reads_what_another_one_has_left(here, torch_as_before, name):
@@ -134,14 +164,18 @@ def test_no_pass_reads_what_another_one_has_left(here, torch_as_before, name):
     if problem is not None:
         with refused(problem):
             found, _ = built_here(buckets=50)
-            process.encoded_in_two_orders(found._config, SCHEMA, ["call", "ann", "b"], seed=0)
+            process.encoded_in_two_orders(
+                found._config, SCHEMA, ["call", "ann", "b"], seed=0
+            )
         return
     found, module = built_here(buckets=50)
     batch = random_batch(found.eval(), 3, seed=1)
     first = found.losses(batch)
     for seed in range(2, 6):
         found.losses(random_batch(found, 5, seed=seed))
-        module(torch.randint(50, (2, 3)))  # its Python runs on, and the graphs know nothing of it
+        module(
+            torch.randint(50, (2, 3))
+        )  # its Python runs on, and the graphs know nothing of it
     assert torch.equal(first, found.losses(batch))
 
 
@@ -160,7 +194,9 @@ def _words(*types):
 
 @pytest.mark.parametrize("package", ["search_spaces", "trainables"])
 def test_code_in_a_package_of_ours_is_not_ours(here, monkeypatch, package):
-    """A vocabulary that grows is refused wherever it stands, and this process imports none."""
+    """A vocabulary that grows is refused wherever it stands, and this process imports
+    none.
+    """
     copy = here / "copy" / package
     shutil.copytree(ROOT / package, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "growing_tagger.py").write_text(GROWING)
@@ -241,15 +277,22 @@ def test_buffers_that_stay_are_resumed(here, place):
 
 
 def own(engine):
-    about = {"factory": "own:build", "word_buckets": 60, "options": {"buckets": 60, "width": 8}}
+    about = {
+        "factory": "own:build",
+        "word_buckets": 60,
+        "options": {"buckets": 60, "width": 8},
+    }
     return config(engine, model={"name": "module"} | about)
 
 
 @pytest.mark.parametrize("scores", ["inf", "nan"])
 @pytest.mark.parametrize("head", ["tags", "intents"])
-def test_scores_that_are_not_finite_are_errors_and_end_no_trial(here, place, scores, head):
-    """Records of the word "ann" have none; the others count, and nothing is said of leakage but
-    why."""
+def test_scores_that_are_not_finite_are_errors_and_end_no_trial(
+    here, place, scores, head
+):
+    """Records of the word "ann" have none; the others count, and nothing is said of
+    leakage but why.
+    """
     made = code(
         forward="bad = (words == 3).any(1, keepdim=True).float() * 2\n"
         f"bad = torch.where(bad > 1, torch.full_like(bad, float('{scores}')), 0.0)",
@@ -268,5 +311,10 @@ def test_scores_that_are_not_finite_are_errors_and_end_no_trial(here, place, sco
     assert any("not finite" in note for note in result.notes)
     assert not (here / "trial" / "signals.npz").exists()
     found = saved.load(here / "trial", factory="own:build")
-    said = found.read([saved.unlabelled(["please", "call", "ann"]), saved.unlabelled(["call"])])
-    assert [frame.intent == NO_INTENT for frame in said.frames(found.schema)] == [True, False]
+    said = found.read(
+        [saved.unlabelled(["please", "call", "ann"]), saved.unlabelled(["call"])]
+    )
+    assert [frame.intent == NO_INTENT for frame in said.frames(found.schema)] == [
+        True,
+        False,
+    ]

@@ -53,9 +53,9 @@ def test_fixed_strings_are_written_when_they_are_frequent():
     source = vocabulary().source("book it")
     assert '"object"' in vocabulary(times=3).tokens
     assert '"object"' not in vocabulary(times=1).tokens
-    assert vocabulary().program(vocabulary().target('(Path "object")', source), source) == (
-        '(Path "object")'
-    )
+    assert vocabulary().program(
+        vocabulary().target('(Path "object")', source), source
+    ) == ('(Path "object")')
 
 
 def test_anonymous_literals_have_no_value():
@@ -97,7 +97,9 @@ def test_copies_of_odd_texts_are_sound_literals():
 
 def test_slots_never_offer_what_does_not_fit():
     assert not any(vocabulary().fits["name"])  # no variable, so no let either
-    with_let = Vocabulary.of(["a"], ["(let (x0 (f)) (g :k x0 true 1L))"], literals="anon")
+    with_let = Vocabulary.of(
+        ["a"], ["(let (x0 (f)) (g :k x0 true 1L))"], literals="anon"
+    )
     fitting = {
         slot: {t for t, fits in zip(with_let.tokens, row, strict=True) if fits}
         for slot, row in with_let.fits.items()

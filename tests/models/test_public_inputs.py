@@ -1,4 +1,6 @@
-"""No private record touches what counts as public: canaries in a corpus change nothing of it."""
+"""No private record touches what counts as public: canaries in a corpus change nothing
+of it.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ _CANARIES = [f"{'xylomantic ' * 40}xylomantic{k}" for k in range(3)]
 
 def public_parts(model):
     found = dict(model.fixed[0].encoder.model.state_dict())
-    for kind, white in zip(("tokens", "records"), model.fixed[0].own.white, strict=True):
+    for kind, white in zip(
+        ("tokens", "records"), model.fixed[0].own.white, strict=True
+    ):
         found |= {f"{kind} mean": white[0], f"{kind} root": white[1]}
     found |= dict(model.named_parameters())
     return {**found, **{f"{name} names": each for name, each in model.names.items()}}
@@ -34,8 +38,11 @@ def test_canaries_change_no_public_part_and_no_other_record(tmp_path, encoder):
         place = tmp_path / str(number)
         place.mkdir()
         corpus = corpus_in(place, texts)
-        made = build(model_part(name="features", **fields), schema=corpus.schema, seed=0)
-        # Moments that an encoder lacks are computed here, beside the rows of the corpus.
+        made = build(
+            model_part(name="features", **fields), schema=corpus.schema, seed=0
+        )
+        # Moments that an encoder lacks are computed here, beside the rows of the
+        # corpus.
         loader = made.loader(corpus, cache_dir=place)
         words = corpus.token_sequences(np.arange(len(corpus)))
         plain = [k for k in range(len(corpus)) if "fly" in words[k]]

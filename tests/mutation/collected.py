@@ -1,4 +1,6 @@
-"""A pytest session that collects the tests once and then runs some of them in forked children."""
+"""A pytest session that collects the tests once and then runs some of them in forked
+children.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Collected:
 
 
 def collect(names, then):
-    """Collect the tests of files and folders, and hand them over; SystemExit where one fails."""
+    """Collect the tests of files and folders, and hand them over; SystemExit where one
+    fails.
+    """
     plugin = Collected(then)
     code = pytest.main([*_QUIET, *names], plugins=[plugin])
     if plugin.errors or code not in (0, 5):
@@ -67,7 +71,9 @@ def first_failure(items):
 
 
 def first_failure_of(names):
-    """The same in a process that has collected nothing yet; an error of collection counts."""
+    """The same in a process that has collected nothing yet; an error of collection
+    counts.
+    """
     found = []
 
     def then(items):
@@ -83,8 +89,8 @@ def first_failure_of(names):
 
 
 def lines_run(item, files):
-    """Run a test: which lines of `files` (path to name) it runs, by the name, and its seconds of
-    processor time; or what it said where it failed.
+    """Run a test: which lines of `files` (path to name) it runs, by the name, and its
+    seconds of processor time; or what it said where it failed.
     """
     seen = defaultdict(set)
 

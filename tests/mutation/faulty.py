@@ -1,4 +1,6 @@
-"""Putting a mutant into a forked process: into its living functions, or under the import."""
+"""Putting a mutant into a forked process: into its living functions, or under the
+import.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from .targets import Target
 
 
 def live_functions(targets):
-    """The functions of each target that this process has imported, by the target's name."""
+    """The functions of each target that this process has imported, by the target's
+    name.
+    """
     names = {str(target.path): target.name for target in targets}
     found = defaultdict(list)
     gc.unfreeze()  # those of the collection of tests are not listed otherwise
@@ -28,7 +32,9 @@ def live_functions(targets):
 
 
 def put_into(functions, mutant):
-    """Give living functions the mutant's code; whether any changed (ValueError: a closure)."""
+    """Give living functions the mutant's code; whether any changed (ValueError: a
+    closure).
+    """
     path = Target(mutant.file).path
     source = path.read_text(encoding="utf-8")
     before = _codes(compile(source, str(path), "exec"))

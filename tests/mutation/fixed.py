@@ -1,4 +1,6 @@
-"""A hundred fixed mutants and some to spare, each against the one test that detects it."""
+"""A hundred fixed mutants and some to spare, each against the one test that detects
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _SLOWEST = 3.0  # seconds of a mutant, as it was measured
 
 
 def choose(rows, *, seed):
-    """Write the list anew from rows of a run, less what no test detects today; its length."""
+    """Write the list anew from rows of a run, less what no test detects today; its
+    length.
+    """
     living = {mutant.key: mutant for mutant in all_mutants() if not mutant.at_import}
     known = {
         row["key"]: row["by"]
@@ -33,7 +37,9 @@ def choose(rows, *, seed):
 
 
 def _write(known):
-    FILE.write_text(json.dumps(known, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    FILE.write_text(
+        json.dumps(known, indent=0, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 def run_fixed():

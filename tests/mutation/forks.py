@@ -12,8 +12,9 @@ _FORK = multiprocessing.get_context("fork")
 
 
 def in_child(work, *, cpu_seconds, seconds):
-    """What `work` returns in a fork, plain data; "timeout" or "crashed" otherwise; RuntimeError if
-    it raises. The limit that counts is of processor time, which a busy machine does not shorten.
+    """What `work` returns in a fork, plain data; "timeout" or "crashed" otherwise;
+    RuntimeError if it raises. The limit that counts is of processor time, which a busy
+    machine does not shorten.
     """
     reader, writer = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_serve, args=(work, writer, cpu_seconds))

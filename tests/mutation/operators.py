@@ -1,5 +1,6 @@
-"""Faults: every place of a Python source for one, and what stands there then. `KINDS` are what a
-wrong guarantee is made of, others slips of one token. What no result depends on is left alone.
+"""Faults: every place of a Python source for one, and what stands there then. `KINDS`
+are what a wrong guarantee is made of, others slips of one token. What no result depends
+on is left alone.
 """
 
 from __future__ import annotations
@@ -19,36 +20,111 @@ def pairs_in(text):
 OTHERS = {
     getattr(ast, one): tuple(getattr(ast, other) for other in others.split("/"))
     for one, others in pairs_in(
-        "Lt LtE/GtE, LtE Lt/Gt, Gt GtE/LtE, GtE Gt/Lt, Eq NotEq, NotEq Eq, Is IsNot, IsNot Is,"
-        " In NotIn, NotIn In, Add Sub, Sub Add, Mult Div, Div Mult, FloorDiv Mult, Mod Mult,"
-        " Pow Mult, BitOr BitAnd, BitAnd BitOr, BitXor BitOr, LShift RShift, RShift LShift"
+        "Lt LtE/GtE, LtE Lt/Gt, Gt GtE/LtE, GtE Gt/Lt, Eq NotEq, NotEq Eq, Is IsNot,"
+        " IsNot Is,"
+        " In NotIn, NotIn In, Add Sub, Sub Add, Mult Div, Div Mult, FloorDiv Mult, Mod"
+        " Mult,"
+        " Pow Mult, BitOr BitAnd, BitAnd BitOr, BitXor BitOr, LShift RShift, RShift"
+        " LShift"
     ).items()
 }
 _PAIRS = pairs_in(
-    "min max, minimum maximum, amin amax, argmin argmax, floor ceil, log log1p, exp expm1, isf ppf,"
-    " sf cdf, add_ sub_, mul_ div_, mean sum, any all, zeros ones, zeros_like ones_like,"
+    "min max, minimum maximum, amin amax, argmin argmax, floor ceil, log log1p, exp"
+    " expm1, isf ppf,"
+    " sf cdf, add_ sub_, mul_ div_, mean sum, any all, zeros ones, zeros_like"
+    " ones_like,"
     " new_zeros new_ones"
 )
 RENAMED = _PAIRS | {b: a for a, b in _PAIRS.items()}
-_UNWRAPPED = {"sqrt", "abs", "exp", "expm1", "log", "log1p", "square", "ceil", "floor", "sorted"}
+_UNWRAPPED = {
+    "sqrt",
+    "abs",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "square",
+    "ceil",
+    "floor",
+    "sorted",
+}
 # `x.f(...)` -> `x`, `f(x)` -> `x` of any function but these, which convert nothing
 _LEFT_OUT = _UNWRAPPED | {
-    *("sqrt_", "square_", "abs_", "clamp", "clamp_", "clip", "reciprocal", "nan_to_num", "cumsum"),
-    *("double", "clone", "copy", "masked_fill", "mul_", "div_", "neg", "digest", "t", "first"),
+    *(
+        "sqrt_",
+        "square_",
+        "abs_",
+        "clamp",
+        "clamp_",
+        "clip",
+        "reciprocal",
+        "nan_to_num",
+        "cumsum",
+    ),
+    *(
+        "double",
+        "clone",
+        "copy",
+        "masked_fill",
+        "mul_",
+        "div_",
+        "neg",
+        "digest",
+        "t",
+        "first",
+    ),
     *("scale_noise", "quieter", "model_copy", "detach", "to_dense", "float"),
 }
 _CONVERT_NOTHING = {
-    *("len", "range", "iter", "next", "enumerate", "reversed", "type", "str", "int", "float"),
-    *("bool", "tuple", "list", "all", "any", "sum", "max", "min", "cast", "repr", "super"),
+    *(
+        "len",
+        "range",
+        "iter",
+        "next",
+        "enumerate",
+        "reversed",
+        "type",
+        "str",
+        "int",
+        "float",
+    ),
+    *(
+        "bool",
+        "tuple",
+        "list",
+        "all",
+        "any",
+        "sum",
+        "max",
+        "min",
+        "cast",
+        "repr",
+        "super",
+    ),
     *("print"),
 }
 _SECRET = {"randbits": "0", "token_bytes": "bytes(32)", "urandom": "bytes(32)"}
 KINDS = (
-    *("sum or largest", "conversion left out", "entry swallowed", "part forgotten", "one end"),
+    *(
+        "sum or largest",
+        "conversion left out",
+        "entry swallowed",
+        "part forgotten",
+        "one end",
+    ),
     *("one mode", "seed or key"),
 )
 _MODULES = {"torch", "np", "math", "norm", "chi2", "beta", "F", "special", "stats"}
-_SYMMETRIC = {"min", "max", "minimum", "maximum", "hypot", "dot", "allclose", "array_equal"}
+_SYMMETRIC = {
+    "min",
+    "max",
+    "minimum",
+    "maximum",
+    "hypot",
+    "dot",
+    "allclose",
+    "array_equal",
+}
 _NAMES_STREAMS = {"stream", "coins", "generator", "stream_seed"}
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -64,7 +140,9 @@ class Mutant:
     before: str
     after: str
     lines: tuple[int, int]  # of the statement
-    at_import: bool = True  # it runs when the module is imported, not when a function is called
+    at_import: bool = (
+        True  # it runs when the module is imported, not when a function is called
+    )
 
 
 @dataclass
@@ -96,7 +174,9 @@ def mutants_of(source, file):
 
 
 def mutated(source, mutant):
-    """The tree of `source` with the fault; KeyError where it has no such place any more."""
+    """The tree of `source` with the fault; KeyError where it has no such place any
+    more.
+    """
     tree = ast.parse(source)
     for found, spot in _named(tree, mutant.file):
         if found.key == mutant.key:
@@ -153,7 +233,13 @@ def _without_each(many):
 def _spots(node, where, at_import, statement):
     """Every place in a node with every fault that fits there."""
     for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list", "type_comment", "bases"):
+        if field in (
+            "annotation",
+            "returns",
+            "decorator_list",
+            "type_comment",
+            "bases",
+        ):
             continue
         runs = at_import and not (field == "body" and isinstance(node, _FUNCTIONS))
         for index, child in enumerate(value if isinstance(value, list) else [value]):
@@ -162,7 +248,9 @@ def _spots(node, where, at_import, statement):
             near = child if isinstance(child, ast.stmt) else statement
             place = index if isinstance(value, list) else None
             for operator, new, before in _faults(child, node, where):
-                yield _Spot(node, field, place, operator, new, before, near, where, runs)
+                yield _Spot(
+                    node, field, place, operator, new, before, near, where, runs
+                )
             inside = where
             if isinstance(child, _FUNCTIONS | ast.ClassDef):
                 inside = f"{where}.{child.name}".lstrip(".")
@@ -171,15 +259,28 @@ def _spots(node, where, at_import, statement):
 
 def _is_left_alone(node, parent):
     match node:
-        case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom() | ast.Global():
+        case (
+            ast.JoinedStr()
+            | ast.Assert()
+            | ast.Import()
+            | ast.ImportFrom()
+            | ast.Global()
+        ):
             return True
-        case ast.FunctionDef(name="__repr__" | "__str__") | ast.Expr(value=ast.Constant()):
+        case (
+            ast.FunctionDef(name="__repr__" | "__str__")
+            | ast.Expr(value=ast.Constant())
+        ):
             return True
         case ast.ClassDef(bases=bases):
             return any(_name(base) in ("Protocol", "Structure") for base in bases)
         case ast.If(test=test):
             return "TYPE_CHECKING" in ast.unparse(test)
-        case ast.Subscript(value=value) if _name(value) in ("Callable", "Literal", "NDArray"):
+        case ast.Subscript(value=value) if _name(value) in (
+            "Callable",
+            "Literal",
+            "NDArray",
+        ):
             return True  # a type that has a name
         case ast.Call(func=ast.Attribute(attr="warn")):
             return True
@@ -200,7 +301,9 @@ def _faults(node, parent, where):
                 ifs = [t for t in node.ifs if t is not test]
                 yield "filter left out", _changed(node, ifs=ifs), _text(test)
             text = _text(node.iter)
-            found = (("part forgotten", _changed(node, iter=p)) for p in _but_one(node.iter))
+            found = (
+                ("part forgotten", _changed(node, iter=p)) for p in _but_one(node.iter)
+            )
         case _:
             return
     for operator, new in found:
@@ -208,7 +311,10 @@ def _faults(node, parent, where):
 
 
 def _keyword(node, parent):
-    yield "part forgotten" if _name(parent.func) == "replace" else "argument left out", None
+    yield (
+        "part forgotten" if _name(parent.func) == "replace" else "argument left out",
+        None,
+    )
     if node.arg == "secure":
         yield "seed or key", _changed(node, value=ast.Constant(False))
 
@@ -216,7 +322,9 @@ def _keyword(node, parent):
 def _but_one(many):
     """What is iterated over without its first and without its last."""
     whole = isinstance(many, ast.Call | ast.Name | ast.Attribute)
-    return [_parsed(f"list({_text(many)}){part}") for part in ("[1:]", "[:-1]") if whole]
+    return [
+        _parsed(f"list({_text(many)}){part}") for part in ("[1:]", "[:-1]") if whole
+    ]
 
 
 def _statement(node):
@@ -231,7 +339,9 @@ def _statement(node):
                 yield "operator", _changed(node, op=other())
         case ast.If(body=[*_, last]):
             for value in (True, False):
-                name = f"condition {value}" if isinstance(last, ast.Raise) else "one mode"
+                name = (
+                    f"condition {value}" if isinstance(last, ast.Raise) else "one mode"
+                )
                 yield name, _changed(node, test=ast.Constant(value))
         case ast.For():
             for part in _but_one(node.iter):
@@ -250,12 +360,17 @@ def _swallowed(node):
     match node:
         # What is no attribute is mostly new and has no earlier entry.
         case ast.Assign(
-            targets=[ast.Subscript(value=ast.Attribute() as many, slice=key) as place, *_]
+            targets=[
+                ast.Subscript(value=ast.Attribute() as many, slice=key) as place,
+                *_,
+            ]
         ):
             if not any(isinstance(inner, ast.Slice) for inner in ast.walk(place)):
                 text = f"{_text(many)}.setdefault({_text(key)}, {_text(node.value)})"
                 yield "entry swallowed", ast.parse(text).body[0]
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=many, attr=name), args=[new])):
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=many, attr=name), args=[new])
+        ):
             here, what = _text(many), _text(new)
             alone = {
                 "append": f"{here}[:] = [{what}]",
@@ -283,9 +398,15 @@ def _expression(node, parent, where):
         case ast.BinOp():
             yield from _arithmetic(node)
         case ast.BoolOp(op=op, values=values):
-            yield "and/or", _changed(node, op=ast.Or() if isinstance(op, ast.And) else ast.And())
+            yield (
+                "and/or",
+                _changed(node, op=ast.Or() if isinstance(op, ast.And) else ast.And()),
+            )
             for rest in _without_each(values):
-                yield "one end", rest[0] if len(rest) == 1 else _changed(node, values=rest)
+                yield (
+                    "one end",
+                    rest[0] if len(rest) == 1 else _changed(node, values=rest),
+                )
         case ast.UnaryOp(op=ast.Not() | ast.USub()):
             yield "sign or not left out", node.operand
         case ast.IfExp():
@@ -299,8 +420,14 @@ def _expression(node, parent, where):
             later = _parsed(f"{_text(lower)} + 1") if lower else ast.Constant(1)
             yield "begins one later", _changed(node, lower=later)
             if upper:
-                yield "ends one earlier", _changed(node, upper=_parsed(f"{_text(upper)} - 1"))
-        case ast.Tuple(ctx=ast.Load(), elts=[_, _, *_]) | ast.List(ctx=ast.Load(), elts=[_, _, *_]):
+                yield (
+                    "ends one earlier",
+                    _changed(node, upper=_parsed(f"{_text(upper)} - 1")),
+                )
+        case (
+            ast.Tuple(ctx=ast.Load(), elts=[_, _, *_])
+            | ast.List(ctx=ast.Load(), elts=[_, _, *_])
+        ):
             # What a function for a key returns is its parts.
             is_key = isinstance(parent, ast.Return) and "key" in where
             if is_key or not isinstance(parent, ast.Return):
@@ -329,7 +456,9 @@ def _arithmetic(node):
         return
     for other in OTHERS.get(type(node.op), ()):
         yield "operator", _changed(node, op=other())
-    converts = isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv | ast.Pow | ast.Mod)
+    converts = isinstance(
+        node.op, ast.Mult | ast.Div | ast.FloorDiv | ast.Pow | ast.Mod
+    )
     name = "conversion left out" if converts else "part forgotten"
     yield name, node.left
     if isinstance(node.op, ast.Mult | ast.Add):
@@ -388,14 +517,19 @@ def _call(node):
 
 
 def _of_many(node, name):
-    """The largest instead of the sum, the sum instead of the largest, the first instead of all."""
+    """The largest instead of the sum, the sum instead of the largest, the first instead
+    of all.
+    """
     func, args = node.func, node.args
     if isinstance(func, ast.Attribute) and name == "sum":
         # Of a tensor; of an array where nothing says along what.
         largest = _changed(func, attr="amax" if args else "max")
         yield "sum or largest", _changed(node, func=largest)
     elif name == "fsum" or (isinstance(func, ast.Name) and name == "sum"):
-        yield "sum or largest", _parsed(f"max({', '.join(map(_text, args[:1]))}, default=0)")
+        yield (
+            "sum or largest",
+            _parsed(f"max({', '.join(map(_text, args[:1]))}, default=0)"),
+        )
     elif not isinstance(func, ast.Name):
         return
     elif name == "max" and not any(keyword.arg == "key" for keyword in node.keywords):

@@ -1,5 +1,6 @@
-"""Which test runs which line: found once, kept in `.mutants/`. A row holds for the text of a test's
-file and of the sources that it reached; after a change the test counts for every line of those.
+"""Which test runs which line: found once, kept in `.mutants/`. A row holds for the text
+of a test's file and of the sources that it reached; after a change the test counts for
+every line of those.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ _SLOW = 12.0  # seconds of a test, watched; a slower one notices nothing here
 
 @dataclass(frozen=True)
 class Reach:
-    """`seconds` of each test, `rows` of those that passed; lines are known where a row `holds`."""
+    """`seconds` of each test, `rows` of those that passed; lines are known where a row
+    `holds`.
+    """
 
     seconds: dict[str, float]
     rows: list[dict]
 
     def of(self, file, lines=range(0)):
-        """The tests that run any of these lines of a file; without lines, any line of it."""
+        """The tests that run any of these lines of a file; without lines, any line of
+        it.
+        """
         return {
             row["test"]
             for row in self.rows
@@ -39,8 +44,9 @@ class Reach:
 
 
 def watch(tests=(), *, only_new=False, cases=1_000_000):
-    """Run every test, or some files and folders, each in a process of its own, and write what it
-    reached. What was found for the same texts is kept; with `only_new` all that was found.
+    """Run every test, or some files and folders, each in a process of its own, and
+    write what it reached. What was found for the same texts is kept; with `only_new`
+    all that was found.
     """
     FOLDER.mkdir(exist_ok=True)
     sources = {str(target.path): target.name for target in targets() if not target.is_c}
@@ -55,12 +61,16 @@ def watch(tests=(), *, only_new=False, cases=1_000_000):
                 if item.nodeid in done or seen[name] > cases:
                     continue
                 found = in_child(
-                    lambda item=item: lines_run(item, sources), cpu_seconds=_SLOW, seconds=300
+                    lambda item=item: lines_run(item, sources),
+                    cpu_seconds=_SLOW,
+                    seconds=300,
                 )
                 file.write(json.dumps(_row(item.nodeid, found)) + "\n")
                 file.flush()
                 if number % 50 == 0:
-                    print(f"{number} of {len(items)} tests", file=sys.stderr, flush=True)
+                    print(
+                        f"{number} of {len(items)} tests", file=sys.stderr, flush=True
+                    )
 
     collect(tests or TESTS, then)
 
@@ -103,18 +113,26 @@ def _holds(row):
 def reach():
     """What `watch` found; SystemExit where it has not run."""
     rows = [
-        row | {"holds": _holds(row), "lines": {file: {*at} for file, at in row["lines"].items()}}
+        row
+        | {
+            "holds": _holds(row),
+            "lines": {file: {*at} for file, at in row["lines"].items()},
+        }
         for row in _rows()
         if "problem" not in row
     ]
     if not rows:
-        raise SystemExit("expected the tests' reach to be known, got none: run `watch` first")
-    # What a process pays once, for its first use of something, is in the seconds of each test.
+        raise SystemExit(
+            "expected the tests' reach to be known, got none: run `watch` first"
+        )
+    # What a process pays once, for its first use of something, is in the seconds of
+    # each test.
     once = defaultdict(lambda: _MOST_ONCE)
     for row in rows:
         file = row["test"].partition("::")[0]
         once[file] = min(once[file], row["seconds"])
     seconds = {
-        row["test"]: row["seconds"] - 0.9 * once[row["test"].partition("::")[0]] for row in rows
+        row["test"]: row["seconds"] - 0.9 * once[row["test"].partition("::")[0]]
+        for row in rows
     }
     return Reach(seconds, rows)

@@ -1,4 +1,6 @@
-"""Mutants that no test kills, reviewed in `reviewed.yaml`, and what became of the others."""
+"""Mutants that no test kills, reviewed in `reviewed.yaml`, and what became of the
+others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import yaml
 @cache
 def _reviewed():
     """(`same` where no result changes, `why` where one is left alive; the fields)."""
-    found = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    found = yaml.safe_load(
+        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    )
     return [
         (kind, fields)
         for kind, reasons in found.items()
@@ -21,7 +25,9 @@ def _reviewed():
 
 
 def review_of(row):
-    """The kind of the entry that a row falls under: every field that the entry has is the row's."""
+    """The kind of the entry that a row falls under: every field that the entry has is
+    the row's.
+    """
     for kind, fields in _reviewed():
         if all(row[name] == value for name, value in fields.items()):
             return kind
@@ -29,11 +35,13 @@ def review_of(row):
 
 
 def sorted_out(rows):
-    """Rows by what became of them: killed, the same (by the compiler or by review), survived."""
+    """Rows by what became of them: killed, the same (by the compiler or by review),
+    survived.
+    """
     found = {"killed": [], "same": [], "survived": []}
     for row in rows:
         same = row["outcome"] == "same code" or review_of(row) == "same"
-        found["killed" if row["outcome"] == "killed" else "same" if same else "survived"].append(
-            row
-        )
+        found[
+            "killed" if row["outcome"] == "killed" else "same" if same else "survived"
+        ].append(row)
     return found

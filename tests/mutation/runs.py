@@ -1,4 +1,6 @@
-"""Mutants, one after another: each in a fork, against the tests that reach it, until one fails."""
+"""Mutants, one after another: each in a fork, against the tests that reach it, until
+one fails.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,13 @@ from .operators import mutants_of
 from .reach import Reach
 from .targets import Target, targets
 
-# The Python file through which a C source is used, and what compares it with its Python form.
+# The Python file through which a C source is used, and what compares it with its Python
+# form.
 _USED_BY = {
-    "trainables/dp/layers/_dropout.c": ("trainables/dp/layers/dropout.py", "_native_factors"),
+    "trainables/dp/layers/_dropout.c": (
+        "trainables/dp/layers/dropout.py",
+        "_native_factors",
+    ),
     "trainables/dp/layers/_gram.c": ("trainables/dp/layers/gram.py", "_native_norms"),
     "trainables/dp/_box_muller.c": ("trainables/dp/box_muller.py", "_native_normals"),
 }
@@ -39,13 +45,17 @@ def all_mutants():
     for target in targets():
         source = target.path.read_text(encoding="utf-8")
         found += (
-            c_mutants_of(source, target.name) if target.is_c else mutants_of(source, target.name)
+            c_mutants_of(source, target.name)
+            if target.is_c
+            else mutants_of(source, target.name)
         )
     return found
 
 
 def sample(mutants, *, count, seed):
-    """`count` of them, as many of each operator and folder, in an order that the seed fixes."""
+    """`count` of them, as many of each operator and folder, in an order that the seed
+    fixes.
+    """
 
     def place(mutant):
         return hashlib.sha256(f"{seed}/{mutant.key}".encode()).digest()
@@ -68,11 +78,15 @@ class Runner:
     say: Callable[[dict[str, Any]], None]
     budget: float  # seconds of tests for one mutant
     until: float  # of time.monotonic()
-    known: Mapping[str, str] = field(default_factory=dict)  # the test that notices a mutant
+    known: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the test that notices a mutant
     _kills: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def run(self, mutants):
-        """Those that run at import first: their forks must not have imported anything of ours."""
+        """Those that run at import first: their forks must not have imported anything
+        of ours.
+        """
         _import_libraries()
         for mutant in mutants:
             if mutant.at_import:
@@ -83,7 +97,9 @@ class Runner:
         def then(items):
             by_name = {item.nodeid: item for item in items}
             for target in targets():
-                if not target.is_c:  # entries of shelves are imported by their use alone
+                if (
+                    not target.is_c
+                ):  # entries of shelves are imported by their use alone
                     importlib.import_module(target.module)
             functions = live_functions(targets())
             gc.freeze()  # what is here is shared with the children
@@ -134,10 +150,16 @@ class Runner:
         failed, said = found
         if failed is None:
             return {"outcome": "survived"}
-        return {"outcome": "killed", "by": failed, "how": said.strip().splitlines()[-1:]}
+        return {
+            "outcome": "killed",
+            "by": failed,
+            "how": said.strip().splitlines()[-1:],
+        }
 
     def _tests(self, mutant):
-        """The tests that reach a mutant, likely ones first; whether some were left out."""
+        """The tests that reach a mutant, likely ones first; whether some were left
+        out.
+        """
         if mutant.key in self.known:
             return [self.known[mutant.key]], True
         folder, near = _near(mutant)
@@ -147,7 +169,9 @@ class Runner:
             first, last = mutant.lines
             names = self.reach.of(mutant.file, range(first, last + 1))
         if mutant.at_import and not names:  # what runs at import is in no test's reach
-            of_folder = [name for name in self.reach.seconds if f"test_{folder}.py" in name]
+            of_folder = [
+                name for name in self.reach.seconds if f"test_{folder}.py" in name
+            ]
             names = self.reach.of(mutant.file) or of_folder
         if mutant.at_import:  # a new process imports every file of tests: seconds each
             names = [name for name in names if name.startswith(near)] or names
@@ -166,7 +190,9 @@ class Runner:
         return sorted(chosen, key=kills, reverse=True), len(chosen) < len(names)
 
     def _cases(self, mutant, items):
-        """Cases of the tests that reach the file or are of its folder: few of each were watched."""
+        """Cases of the tests that reach the file or are of its folder: few of each were
+        watched.
+        """
         _, near = _near(mutant)
         reached = self.reach.of(mutant.file)
         tests = {
@@ -186,7 +212,11 @@ class Runner:
 def _near(mutant):
     """A mutant's folder, and how the names of its own tests begin."""
     folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
-    return folder, (f"tests/{folder}/", mutant.file, *(_BASE if folder == "guarantee" else ()))
+    return folder, (
+        f"tests/{folder}/",
+        mutant.file,
+        *(_BASE if folder == "guarantee" else ()),
+    )
 
 
 def _import_libraries():
@@ -227,7 +257,10 @@ def append_to(path):
         if row["outcome"] not in ("killed", "same code"):
             where = f"{row['file']}:{row['line']} {row['where']}"
             change = f"{row['before'][:90]} -> {row['after'][:90]}"
-            print(f"{row['outcome']}: {where}: {row['operator']}: {change}", file=sys.stderr)
+            print(
+                f"{row['outcome']}: {where}: {row['operator']}: {change}",
+                file=sys.stderr,
+            )
 
     return say
 

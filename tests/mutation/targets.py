@@ -29,13 +29,31 @@ _FILES = (
 
 # No test of these folders needs Ray, a browser or minutes.
 TESTS = (
-    *("tests/privacy", "tests/engines", "tests/accountants", "tests/conformance", "tests/layers"),
-    *("tests/generation", "tests/models", "tests/tasks", "tests/optimizers", "tests/whole_trial"),
+    *(
+        "tests/privacy",
+        "tests/engines",
+        "tests/accountants",
+        "tests/conformance",
+        "tests/layers",
+    ),
+    *(
+        "tests/generation",
+        "tests/models",
+        "tests/tasks",
+        "tests/optimizers",
+        "tests/whole_trial",
+    ),
     *("tests/data", "tests/sweep/spending", "tests/sweep/planning"),
     "tests/sweep/runtime/test_driver.py",
-    *("tests/sweep/runtime/test_one_budget.py", "tests/sweep/synthesis/test_data_card.py"),
+    *(
+        "tests/sweep/runtime/test_one_budget.py",
+        "tests/sweep/synthesis/test_data_card.py",
+    ),
     *("tests/cards", "tests/sweep/results", "tests/test_guarantee_page.py"),
-    *("tests/sweep/search/test_selection_draws.py", "tests/attacks/test_release_audit.py"),
+    *(
+        "tests/sweep/search/test_selection_draws.py",
+        "tests/attacks/test_release_audit.py",
+    ),
     *("trainables/dp", "trainables/generation"),
     *("sweep/spending", "sweep/planning", "sweep/results"),
 )
@@ -64,5 +82,9 @@ class Target:
 def targets():
     """Every mutated source, by name."""
     found = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.[cp]*")]
-    names = {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".py", ".c")}
+    names = {
+        path.relative_to(ROOT).as_posix()
+        for path in found
+        if path.suffix in (".py", ".c")
+    }
     return [Target(name) for name in sorted({*names, *_FILES})]

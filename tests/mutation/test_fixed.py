@@ -1,4 +1,6 @@
-"""A hundred faults in the privacy core, in a minute; `make mutants` puts others each time."""
+"""A hundred faults in the privacy core, in a minute; `make mutants` puts others each
+time.
+"""
 
 import json
 import subprocess
@@ -12,7 +14,9 @@ from .targets import ROOT, targets
 
 @pytest.mark.slow  # a minute; `python -m tests.mutation fixed` runs them alone
 def test_a_hundred_fixed_mutants_are_noticed():
-    """In a process of its own: it forks, and must not have run a backward pass before."""
+    """In a process of its own: it forks, and must not have run a backward pass
+    before.
+    """
     command = [sys.executable, "-m", "tests.mutation", "fixed"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3_000:]
@@ -27,4 +31,7 @@ def test_a_hundred_fixed_mutants_are_noticed():
 
 def test_sources_in_inner_folders_are_mutated_too():
     names = {target.name for target in targets()}
-    assert {"trainables/dp/layers/linear.py", "trainables/dp/layers/crf/statistics.py"} <= names
+    assert {
+        "trainables/dp/layers/linear.py",
+        "trainables/dp/layers/crf/statistics.py",
+    } <= names

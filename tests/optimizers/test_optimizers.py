@@ -1,4 +1,6 @@
-"""Every optimiser of the shelf against a plain one of torch, and across an interruption."""
+"""Every optimiser of the shelf against a plain one of torch, and across an
+interruption.
+"""
 
 import copy
 from itertools import pairwise
@@ -33,7 +35,9 @@ def walk(model, optimizer, steps):
 
 
 def make(name, model):
-    return catalogue.entry("optimizers", name).make(Layout.of(model), learning_rate=RATE)
+    return catalogue.entry("optimizers", name).make(
+        Layout.of(model), learning_rate=RATE
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -89,7 +93,9 @@ def test_each_is_the_published_one(name):
             p.grad = part.view(p.shape).clone()
         theirs.step()
     expected = torch.cat([p.detach().flatten() for p in reference.parameters()])
-    torch.testing.assert_close(walk(model, ours, range(6)), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        walk(model, ours, range(6)), expected, rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", catalogue.names("learning_rates"))

@@ -1,4 +1,6 @@
-"""The Dockerfile copies what there is, and what it copies is enough. No Docker is needed here."""
+"""The Dockerfile copies what there is, and what it copies is enough. No Docker is
+needed here.
+"""
 
 import json
 import re
@@ -18,12 +20,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def instructions(text):
-    """(keyword, the rest) of each instruction, continued lines joined, comments left out."""
+    """(keyword, the rest) of each instruction, continued lines joined, comments left
+    out.
+    """
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [
         (keyword, rest)
-        for keyword, _, rest in (line.partition(" ") for line in joined.splitlines() if line)
+        for keyword, _, rest in (
+            line.partition(" ") for line in joined.splitlines() if line
+        )
     ]
 
 
@@ -33,7 +39,9 @@ FOUND = instructions((DEPLOY / "Dockerfile").read_text())
 def copy_sources():
     """Sources of COPY from the repository."""
     words = [shlex.split(rest) for keyword, rest in FOUND if keyword == "COPY"]
-    return [source for each in words if not each[0].startswith("--") for source in each[:-1]]
+    return [
+        source for each in words if not each[0].startswith("--") for source in each[:-1]
+    ]
 
 
 def arguments():
@@ -57,20 +65,31 @@ def test_what_it_copies_makes_the_wheel(tmp_path):
     for name in copy_sources():
         place = ROOT / name
         if place.is_dir():
-            shutil.copytree(place, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                place, source / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(place, source / name)
     with zipfile.ZipFile(wheel_of(source, tmp_path)) as archive:
         names = archive.namelist()
-    for needed in ("sweep/cli.py", "search_spaces/quick.yaml", "sweep/deploy/Dockerfile"):
+    for needed in (
+        "sweep/cli.py",
+        "search_spaces/quick.yaml",
+        "sweep/deploy/Dockerfile",
+    ):
         assert needed in names
 
 
 def test_versions_are_those_of_the_project():
     given = arguments()
-    assert f"torch=={given['TORCH_VERSION']}" in (ROOT / "constraints.txt").read_text().split()
+    assert (
+        f"torch=={given['TORCH_VERSION']}"
+        in (ROOT / "constraints.txt").read_text().split()
+    )
     least = PROJECT["requires-python"].removeprefix(">=").split(".")
-    assert [int(part) for part in given["PYTHON_VERSION"].split(".")] >= [int(p) for p in least]
+    assert [int(part) for part in given["PYTHON_VERSION"].split(".")] >= [
+        int(p) for p in least
+    ]
     bases = [rest for keyword, rest in FOUND if keyword == "FROM"]
     assert all(fnmatch(base, "python:${PYTHON_VERSION}-slim-*") for base in bases)
 

@@ -21,19 +21,30 @@ def test_the_site_builds_and_asks_no_other_machine(tmp_path):
     done = build(CONFIG, tmp_path / "site")
     assert done.returncode == 0, done.stderr
     pages = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
-    made = {path.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("*.html")}
-    assert {page.with_suffix(".html") for page in pages if page.name != "README.md"} <= made
+    made = {
+        path.relative_to(tmp_path / "site")
+        for path in (tmp_path / "site").rglob("*.html")
+    }
+    assert {
+        page.with_suffix(".html") for page in pages if page.name != "README.md"
+    } <= made
     for page in made:
         text = (tmp_path / "site" / page).read_text()
-        loaded = re.findall(r"<(?:script|img|link)[^>]* (?:src|href)=\"(https?:[^\"]+)\"", text)
+        loaded = re.findall(
+            r"<(?:script|img|link)[^>]* (?:src|href)=\"(https?:[^\"]+)\"", text
+        )
         assert loaded == [], page
 
 
 @pytest.mark.slow
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "index.md").write_text("# One\n\n[there](#one) [nowhere](#two)\n")
-    text = CONFIG.read_text().replace("docs_dir: ../docs", f"docs_dir: {tmp_path / 'docs'}")
+    (tmp_path / "docs" / "index.md").write_text(
+        "# One\n\n[there](#one) [nowhere](#two)\n"
+    )
+    text = CONFIG.read_text().replace(
+        "docs_dir: ../docs", f"docs_dir: {tmp_path / 'docs'}"
+    )
     text = text.replace("custom_dir: theme", f"custom_dir: {CONFIG.parent / 'theme'}")
     (tmp_path / "mkdocs.yml").write_text(text)
     done = build(tmp_path / "mkdocs.yml", tmp_path / "site")

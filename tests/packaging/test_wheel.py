@@ -31,8 +31,21 @@ NEEDED = {
 
 def wheel_of(source, folder):
     """The wheel that is built from `source`, in `folder`."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
+    command += [
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(folder),
+        str(source),
+    ]
     subprocess.run(command, check=True, cwd=folder)
     (found,) = folder.glob("*.whl")
     return found
@@ -57,7 +70,8 @@ def test_it_holds_every_file_of_the_packages_and_no_other(wheel):
 
 @pytest.fixture
 def installed(wheel, tmp_path):
-    """The `sweep` of a new virtual environment, in an empty folder and with an empty home.
+    """The `sweep` of a new virtual environment, in an empty folder and with an empty
+    home.
 
     The dependencies are those of this environment; its packages come after the wheel's.
     """
@@ -65,8 +79,18 @@ def installed(wheel, tmp_path):
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     python = tmp_path / "venv" / "bin" / "python"
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-    subprocess.run([*command, "--disable-pip-version-check", "--no-deps", str(wheel)], check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--quiet",
+    ]
+    subprocess.run(
+        [*command, "--disable-pip-version-check", "--no-deps", str(wheel)], check=True
+    )
     for name in ("empty", "home"):
         (tmp_path / name).mkdir()
     environment = {
@@ -95,7 +119,9 @@ def test_it_runs_in_an_empty_folder(installed, tmp_path):
     assert installed("--version").startswith("sweep 0.")
     assert "dp-heads" in installed("plan", "quick")
     assert "--write-dashboards" in installed("ui", "--help")
-    write_tiny_space(tmp_path / "empty" / "tiny.yaml", epochs=1, attacks=["loss_threshold"])
+    write_tiny_space(
+        tmp_path / "empty" / "tiny.yaml", epochs=1, attacks=["loss_threshold"]
+    )
     assert "epsilon" in installed("run", "tiny.yaml", "--export", "--epsilon-max", "8")
     exported = tmp_path / "empty" / "sweeps" / "tiny"
     first = (exported / "sweep.jsonl").read_text().splitlines()[0]
@@ -103,4 +129,6 @@ def test_it_runs_in_an_empty_folder(installed, tmp_path):
     assert "report.html" in installed("report", "tiny")
     assert "grafana.json" in installed("ui", "--write-dashboards", "grafana")
     assert sorted(site.rglob("*")) == before, "nothing is written beside the code"
-    assert list((tmp_path / "home" / ".cache" / "dp-nlu-sweep").glob("*.so")), "C is compiled"
+    assert list((tmp_path / "home" / ".cache" / "dp-nlu-sweep").glob("*.so")), (
+        "C is compiled"
+    )

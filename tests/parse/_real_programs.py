@@ -1,4 +1,6 @@
-"""Programs of the data directory, for the tests that measure what the definitions promise."""
+"""Programs of the data directory, for the tests that measure what the definitions
+promise.
+"""
 
 import gzip
 import json
@@ -22,7 +24,9 @@ def _place(name):
 @cache
 def _official(place):
     with zipfile.ZipFile(place) as archive, archive.open(archive.namelist()[0]) as file:
-        return tuple(turn["lispress"] for line in file for turn in json.loads(line)["turns"])
+        return tuple(
+            turn["lispress"] for line in file for turn in json.loads(line)["turns"]
+        )
 
 
 @cache

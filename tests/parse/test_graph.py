@@ -20,7 +20,13 @@ def test_literals_variables_and_bare_symbols():
     quoted = graph('(MyFunc "a (quoted) \\" b")')
     assert [node.kind for node in quoted.nodes] == ["string", "call"]
     assert [node.kind for node in graph("(f 1L 2)").nodes] == ["long", "number", "call"]
-    assert function_types("(Yield (> ^Long (size x) 0L))") == {"Yield", ">", "size", "x", "Long"}
+    assert function_types("(Yield (> ^Long (size x) 0L))") == {
+        "Yield",
+        ">",
+        "size",
+        "x",
+        "Long",
+    }
     assert function_types("(let (x (f)) (size x))") == {"f", "size"}
     assert function_types("(lambda (^T x0) (f x0 true 1.5))") == {"T", "f"}
     assert function_types('(:start #(String "a"))') == {"get"}
@@ -28,14 +34,21 @@ def test_literals_variables_and_bare_symbols():
 
 def test_a_compound_type_is_a_node_a_name():
     found = graph('(^((Option (Constraint Message))) Path.apply "object")')
-    assert [n.label for n in found.nodes if n.kind == "type"] == ["Message", "Constraint", "Option"]
+    assert [n.label for n in found.nodes if n.kind == "type"] == [
+        "Message",
+        "Constraint",
+        "Option",
+    ]
 
 
 @pytest.mark.slow  # 14,751 programs
 def test_the_published_counts_of_the_validation_file():
     graphs = [graph(program) for program in _real.smcalflow_valid()]
     assert len(graphs) == 14_751
-    assert len(frozenset().union(*(function_types(g, kinds=("call",)) for g in graphs))) == 399
+    assert (
+        len(frozenset().union(*(function_types(g, kinds=("call",)) for g in graphs)))
+        == 399
+    )
     assert len(frozenset().union(*map(function_types, graphs))) == 425
     shares = {rule: sum(map(predicate(rule), graphs)) / len(graphs) for rule in RULES}
     assert shares == pytest.approx(RULES, abs=5e-5)
@@ -102,7 +115,10 @@ def test_depth_is_no_limit():
     assert len(graph(deep).nodes) == 4 * 5_000 + 1
     assert serialize(graph(deep), anonymous=True).count("STRING") == 1
     assert len(graph("(let (x (f)) " * 10_000 + "x" + ")" * 10_000).nodes) == 10_000
-    assert len(graph("(^(" + "(List " * 10_000 + "T" + ")" * 10_000 + ") f)").nodes) == 10_002
+    assert (
+        len(graph("(^(" + "(List " * 10_000 + "T" + ")" * 10_000 + ") f)").nodes)
+        == 10_002
+    )
 
 
 @given(st.text(alphabet='() "^#aL1:xletmbd', max_size=80))

@@ -1,4 +1,6 @@
-"""Prefix notation: nothing is lost, and a writer that keeps to the state writes whole programs."""
+"""Prefix notation: nothing is lost, and a writer that keeps to the state writes whole
+programs.
+"""
 
 import random
 
@@ -7,7 +9,13 @@ import numpy as np
 import pytest
 
 from trainables.parse.graph import graph, is_well_formed
-from trainables.parse.linearise import PrefixState, anonymise, arity, delinearise, linearise
+from trainables.parse.linearise import (
+    PrefixState,
+    anonymise,
+    arity,
+    delinearise,
+    linearise,
+)
 from trainables.parse.lispress import LispressError, read, write
 
 
@@ -51,7 +59,11 @@ def test_real_programs_come_back_and_are_a_third_as_long():
     lengths = []
     for program in (*_real.smcalflow_valid(), *_real.treedst()):
         tokens = linearise(program)
-        assert write(delinearise(tokens)) == write(read(program)) == " ".join(program.split())
+        assert (
+            write(delinearise(tokens))
+            == write(read(program))
+            == " ".join(program.split())
+        )
         lengths.append(len(tokens))
     of_smcalflow = np.array(lengths[: len(_real.smcalflow_valid())])
     found = (of_smcalflow.mean().round(1), np.median(of_smcalflow), of_smcalflow.max())
@@ -59,7 +71,10 @@ def test_real_programs_come_back_and_are_a_third_as_long():
 
 
 def test_anonymous_programs_keep_their_structure():
-    assert anonymise('(f "a" :b -3L :c 2.5 :d true x0)') == '(f "STRING" :b 0L :c 0.0 :d true x0)'
+    assert (
+        anonymise('(f "a" :b -3L :c 2.5 :d true x0)')
+        == '(f "STRING" :b 0L :c 0.0 :d true x0)'
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +126,17 @@ def test_named_arguments_stand_in_calls_alone(written, slot):
 def test_any_walk_that_keeps_to_the_slots_is_a_program():
     """500 random walks over tokens of every kind, each cut short by a budget of 40."""
     draw = random.Random(0)
-    calls = ["f/0", "f/2", "^(T) g/1", "#/1", "as T/1", "lambda (x1)/1", "(:k/1", "let/1", "()/0"]
+    calls = [
+        "f/0",
+        "f/2",
+        "^(T) g/1",
+        "#/1",
+        "as T/1",
+        "lambda (x1)/1",
+        "(:k/1",
+        "let/1",
+        "()/0",
+    ]
     names, keys = ["x0/-", "x1/-"], [":k/1", ":j/1"]
     for _ in range(500):
         state, tokens = PrefixState(), []
@@ -122,7 +147,9 @@ def test_any_walk_that_keeps_to_the_slots_is_a_program():
                 "name": names,
             }[state.slot]
             left = 40 - len(tokens)
-            token = draw.choice([t for t in fitting if arity(t) <= left - state.pending])
+            token = draw.choice(
+                [t for t in fitting if arity(t) <= left - state.pending]
+            )
             tokens.append(token)
             state.write(token)
         assert len(tokens) <= 40

@@ -10,7 +10,9 @@ from trainables.parse.lispress import LispressError, read, write
 
 DEPTH = 10_000
 _symbols = st.from_regex(r"[A-Za-z?=~&_.:][A-Za-z0-9?=~&_.:\[\]-]{0,8}", fullmatch=True)
-_strings = st.text(max_size=8).map(lambda text: '"' + text.replace("\\", "").replace('"', "") + '"')
+_strings = st.text(max_size=8).map(
+    lambda text: '"' + text.replace("\\", "").replace('"', "") + '"'
+)
 _trees = st.recursive(
     _symbols | _strings,
     lambda inner: (
@@ -38,7 +40,21 @@ def test_any_text_is_read_or_refused(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  ", "(f", "f)", "(f))", '(f "a)', "f g", "^T", "(^T)", "#", "(f \\", ")", "(f) (g)"],
+    [
+        "",
+        "  ",
+        "(f",
+        "f)",
+        "(f))",
+        '(f "a)',
+        "f g",
+        "^T",
+        "(^T)",
+        "#",
+        "(f \\",
+        ")",
+        "(f) (g)",
+    ],
 )
 def test_malformed_texts_are_refused_in_one_line(text):
     with pytest.raises(LispressError) as refused:

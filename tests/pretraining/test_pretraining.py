@@ -94,7 +94,9 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(bits, start, tm
     part = model_part(name="features", encoder=str(place))
     schema = LabelSchema(intents=("a", "b"), slots=("city",), source="test")
     fixed = build(part, schema=schema, seed=0).fixed[0]
-    ours = from_transformers(fixed.encoder.model.state_dict(), done.encoder.sizes.layers)
+    ours = from_transformers(
+        fixed.encoder.model.state_dict(), done.encoder.sizes.layers
+    )
     for name, tensor in done.encoder.state_dict().items():
         if not name.startswith(("intent_head", "tag_head", "crf")):
             within = 0.0 if bits == 32 else float(tensor.abs().max()) / 250
@@ -116,12 +118,16 @@ def test_an_encoder_started_from_another_lists_its_corpora(start, tmp_path):
         write(done, config(before, **fields), place)
         learnt.append(result.learnt(done.corpora[0]))
     assert about_of(str(place)).corpora == ("communication", "video", "health")
-    assert set(read_hashes(place / LEARNT).tolist()) == set(np.concatenate(learnt).tolist())
+    assert set(read_hashes(place / LEARNT).tolist()) == set(
+        np.concatenate(learnt).tolist()
+    )
     assert min(map(len, learnt)) > 900
     for name in ("features", "bert"):
         part = model_part(name=name, encoder=str(place))
         with refused("without health"):
-            catalogue.entry("models", name).require_usable(part, data_config(name="health"))
+            catalogue.entry("models", name).require_usable(
+                part, data_config(name="health")
+            )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +137,10 @@ def test_an_encoder_started_from_another_lists_its_corpora(start, tmp_path):
         ({"leave_out": ["atis"], "corpora": [{"name": "atis"}]}, "got atis in both"),
         ({"corpora": []}, "corpora"),
         ({"epoch": 3}, "did you mean epochs"),
-        ({"encoder": {"encoder": "dialogues", "trained": "biases"}}, "encoder.trained=all"),
+        (
+            {"encoder": {"encoder": "dialogues", "trained": "biases"}},
+            "encoder.trained=all",
+        ),
         ({"encoder": {"name": "clc"}}, "encoder.name: .*'bert', got 'clc'"),
         ({"encoder": {}}, "encoder.encoder to name a public encoder, .* got scratch"),
         ({"layers": [0, 3]}, r"layers from 0 to 2, got \[0, 3\]"),
@@ -165,14 +174,20 @@ def test_frozen_layers_keep_their_weights(start, tmp_path):
 
 
 def test_texts_that_are_listed_are_left_out(start, tmp_path, monkeypatch):
-    left_out.hashes_of_texts(["atis", "snips", "nlu_eval"])  # those in the repository are hashes
+    left_out.hashes_of_texts(
+        ["atis", "snips", "nlu_eval"]
+    )  # those in the repository are hashes
     monkeypatch.setattr(left_out, "_LISTS", tmp_path)
     made = tmp_path / "cache"
-    lines = left_out.shared_texts("health", ["health"], data_dir=tmp_path, cache_dir=made)
+    lines = left_out.shared_texts(
+        "health", ["health"], data_dir=tmp_path, cache_dir=made
+    )
     (tmp_path / "mine.txt").write_text("\n".join(lines[:50]))
     health = data_config(name="health", num_utterances=1_000)
     corpus = open_corpus(health, data_dir=tmp_path, cache_dir=made)
-    expected = int(np.isin(corpus.record_hashes(b""), left_out.hashes_of_texts(["mine"])).sum())
+    expected = int(
+        np.isin(corpus.record_hashes(b""), left_out.hashes_of_texts(["mine"])).sum()
+    )
     done, _ = train(tmp_path, start, leave_out=["mine"], corpora=[health])
     assert done.corpora[0].left_out == expected > 0
     with refused("leave_out from mine"):

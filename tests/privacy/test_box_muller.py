@@ -21,13 +21,16 @@ def words_of(radii, turns, extra=0):
 
 
 def normals(words, half):
-    """The same of the form in NumPy and of the compiled one, where that can be had, and near the
-    definition in float64."""
+    """The same of the form in NumPy and of the compiled one, where that can be had, and
+    near the definition in float64.
+    """
     out, same = np.zeros((2, 2 * half), dtype=np.float32)
     box_muller._add_in_numpy(words, half, out, 1.0)
     box_muller.add_normals(words, half, same, 1.0)
     assert np.array_equal(out, same)
-    np.testing.assert_allclose(noise.normals(words, half).reshape(-1), out, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        noise.normals(words, half).reshape(-1), out, rtol=0, atol=1e-5
+    )
     return out[:half].astype(np.float64), out[half:].astype(np.float64)
 
 
@@ -45,7 +48,9 @@ def test_radius_and_angle_are_those_of_the_definition():
     exact = np.sqrt(-2 * np.log(words[:half] / 2.0**32))
     np.testing.assert_allclose(np.hypot(first, second), exact, rtol=4e-7)
     turns = words[half : 2 * half]
-    angle = (((turns << np.uint32(2)) | np.uint32(2)).view(np.int32)) * (math.pi / 4 / 2**31)
+    angle = (((turns << np.uint32(2)) | np.uint32(2)).view(np.int32)) * (
+        math.pi / 4 / 2**31
+    )
     c, s = np.cos(angle) * np.where(turns >> 31, -1, 1), np.sin(angle)
     change = (turns >> 30) & 1 == 1
     np.testing.assert_allclose(first, exact * np.where(change, s, c), atol=1e-6)
@@ -120,8 +125,9 @@ def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(count, monkeypatch, f
 
 
 def test_the_stream_is_the_same_on_every_machine(monkeypatch, fresh):
-    """Known numbers: a replayed step must meet its noise again, wherever it is replayed. Those of
-    a short draw, and those behind a whole chunk."""
+    """Known numbers: a replayed step must meet its noise again, wherever it is
+    replayed. Those of a short draw, and those behind a whole chunk.
+    """
     monkeypatch.setenv("SWEEP_NATIVE", "0")
     found = GaussianSource(STREAM).fill_(torch.empty(5)).tolist()
     found += GaussianSource(STREAM).fill_(torch.empty((1 << 16) + 3))[-3:].tolist()
@@ -141,7 +147,9 @@ KNOWN = [
 
 
 def test_words_beyond_those_of_the_pairs_are_not_read():
-    """More small radii than there are extra words: those are used again, never what follows."""
+    """More small radii than there are extra words: those are used again, never what
+    follows.
+    """
     half = 64
     words = words_of([0] * half, list(range(half)), extra=7)
     longer = np.concatenate([words, np.full(half, 1 << 30, dtype=np.uint32)])

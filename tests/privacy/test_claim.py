@@ -1,4 +1,6 @@
-"""The meaning of a claim against closed forms, and never below an attacker's real power."""
+"""The meaning of a claim against closed forms, and never below an attacker's real
+power.
+"""
 
 import math
 
@@ -38,7 +40,9 @@ def test_the_edges_of_the_nearest_gaussian():
 @pytest.mark.parametrize("fpr", [0.001, 0.01])
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
 def test_a_whole_profile_gives_the_tests_own_power(mu, fpr):
-    """Of a Gaussian mechanism: the Neyman-Pearson test is known, and no pair undercuts it."""
+    """Of a Gaussian mechanism: the Neyman-Pearson test is known, and no pair undercuts
+    it.
+    """
     profile = [(gaussian_epsilon(mu, delta), delta) for delta in PROFILE_DELTAS]
     power = norm.sf(norm.isf(fpr) - mu)
     allowed = largest_tpr(profile, fpr=fpr)
@@ -51,7 +55,8 @@ def test_a_whole_profile_gives_the_tests_own_power(mu, fpr):
 def test_randomised_response_reaches_the_bound(epsilon, fpr):
     """The bound of one pair is attained: no smaller one would be true."""
     truth = 1 / (1 + math.exp(-epsilon))  # P(answer is right)
-    # Its only tests: say "member" on the right answer (FPR 1 - truth), or a mixture with a coin.
+    # Its only tests: say "member" on the right answer (FPR 1 - truth), or a mixture
+    # with a coin.
     if fpr <= 1 - truth:
         power = fpr / (1 - truth) * truth
     else:
@@ -70,7 +75,10 @@ def test_a_larger_claim_allows_more(epsilon, delta, more):
 
 def test_more_of_the_profile_sharpens_the_meaning():
     alone = meaning(8.0, delta=1e-5)
-    profile = [(gaussian_epsilon(alone.gaussian_mu, delta), delta) for delta in (1e-3, 1e-2, 0.1)]
+    profile = [
+        (gaussian_epsilon(alone.gaussian_mu, delta), delta)
+        for delta in (1e-3, 1e-2, 0.1)
+    ]
     sharper = meaning(8.0, delta=1e-5, profile=profile)
     assert sharper.gaussian_mu == alone.gaussian_mu
     assert sharper.max_tpr_01pct < alone.max_tpr_01pct
@@ -79,7 +87,11 @@ def test_more_of_the_profile_sharpens_the_meaning():
 def test_no_guarantee_allows_everything():
     assert largest_tpr([(1e4, 1e-5)], fpr=0.01) == 1.0
     found = meaning(math.inf, delta=1e-5)
-    assert (found.gaussian_mu, found.max_tpr_1pct, found.max_tpr_01pct) == (math.inf, 1.0, 1.0)
+    assert (found.gaussian_mu, found.max_tpr_1pct, found.max_tpr_01pct) == (
+        math.inf,
+        1.0,
+        1.0,
+    )
 
 
 def test_no_difference_or_no_false_positives_give_no_power():

@@ -9,7 +9,11 @@ from torch import nn
 
 from tests.refusals import refused
 from trainables.dp import scaling
-from trainables.dp.audit.audit import distinguish, effective_multiplier, epsilon_lower_bound
+from trainables.dp.audit.audit import (
+    distinguish,
+    effective_multiplier,
+    epsilon_lower_bound,
+)
 from trainables.dp.clipping import clip_factor
 from trainables.dp.flat import FlatGradient, Layout
 from trainables.dp.gradient_hook import GradientHook
@@ -46,7 +50,9 @@ def test_the_least_clip_norm_holds(excess):
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_the_layout_has_every_trainable_parameter_once(elsewhere):
-    """And collects the gradients that a library has put `elsewhere` than in the views."""
+    """And collects the gradients that a library has put `elsewhere` than in the
+    views.
+    """
     net = Net()
     layout = Layout.of(net)
     assert layout.names == ("idle", "a.weight", "a.bias", "b.weight", "b.bias")
@@ -74,9 +80,13 @@ def test_mixed_parameters_are_refused_by_name():
         Layout.of(net)
 
 
-@pytest.mark.parametrize("length", [0.0, 1e-30, 0.5, 1.0, 7.0, 1e15, 1e30, math.inf, math.nan])
+@pytest.mark.parametrize(
+    "length", [0.0, 1e-30, 0.5, 1.0, 7.0, 1e15, 1e30, math.inf, math.nan]
+)
 def test_the_hook_bounds_the_norm_of_the_buffer(length):
-    """In scaled space at most C; direction kept; not finite becomes zero, an overflow too."""
+    """In scaled space at most C; direction kept; not finite becomes zero, an overflow
+    too.
+    """
     layout = Layout.of(Net())
     alpha = scaling.from_norms(torch.arange(1.0, 6.0))
     flat = FlatGradient(layout)
@@ -95,7 +105,9 @@ def test_the_hook_bounds_the_norm_of_the_buffer(length):
 
 @pytest.mark.parametrize("size", [5, 256, 257, 1_000_003])
 def test_norms_of_many_numbers_are_exact_enough_for_the_bound(size):
-    """One large number among many small: a plain float32 norm is too small by 2 parts in 10^3."""
+    """One large number among many small: a plain float32 norm is too small by 2 parts
+    in 10^3.
+    """
     big = nn.Module()
     big.v, big.w = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(size))
     flat = FlatGradient(Layout.of(big))
@@ -119,19 +131,27 @@ def test_a_factor_never_lets_through_more_than_the_clip_norm():
 @pytest.mark.parametrize("size", [1.0, 1e-9, 1e9])
 def test_group_scales_are_normalised_and_floored(size):
     """They depend on the gradient's direction, not on its size."""
-    alpha = scaling.from_norms(size * torch.tensor([3.0, 4.0, 0.0], dtype=torch.float64))
+    alpha = scaling.from_norms(
+        size * torch.tensor([3.0, 4.0, 0.0], dtype=torch.float64)
+    )
     expected = torch.tensor([0.6, 0.8, 1e-3 / 3**0.5], dtype=torch.float64)
     torch.testing.assert_close(alpha, expected / expected.norm(), rtol=1e-6, atol=0)
     assert float(alpha.square().sum()) == pytest.approx(1.0, abs=1e-12)
-    for nothing in (torch.zeros(4), torch.tensor([1.0, math.nan]), torch.tensor([math.inf, 1.0])):
+    for nothing in (
+        torch.zeros(4),
+        torch.tensor([1.0, math.nan]),
+        torch.tensor([math.inf, 1.0]),
+    ):
         alpha = scaling.from_norms(nothing)
         assert alpha.tolist() == pytest.approx([len(nothing) ** -0.5] * len(nothing))
         assert scaling.from_norms(nothing, unit=False).tolist() == [1.0] * len(nothing)
 
 
 def test_the_multiplier_is_estimated_with_an_interval_that_covers_it():
-    """Noise 2 in one group, 4 in the other, shift (3, 4): mu^2 = 9/4 + 16/16, so 0.5547. In 300
-    repetitions at a false-alarm rate of 5 % at most 5 % + 4 sigma (30) miss."""
+    """Noise 2 in one group, 4 in the other, shift (3, 4): mu^2 = 9/4 + 16/16, so
+    0.5547. In 300 repetitions at a false-alarm rate of 5 % at most 5 % + 4 sigma (30)
+    miss.
+    """
     rng = np.random.default_rng(0)
     groups, truth = [slice(0, 20), slice(20, 60)], 1 / math.sqrt(9 / 4 + 1)
     scale = np.concatenate([np.full(20, 2.0), np.full(40, 4.0)])
@@ -140,7 +160,9 @@ def test_the_multiplier_is_estimated_with_an_interval_that_covers_it():
     missed = 0
     for _ in range(300):
         noise = rng.normal(size=(30, 60)) * scale
-        found = effective_multiplier(noise, noise + shift, groups=groups, false_alarm=0.025)
+        found = effective_multiplier(
+            noise, noise + shift, groups=groups, false_alarm=0.025
+        )
         missed += not found.low <= truth <= found.high
         assert found.low <= found.estimate <= found.high
         for wrong in (2 / 3, 3 / 2):
@@ -153,7 +175,10 @@ def test_the_multiplier_of_a_step_without_noise_or_shift():
     moved = still + np.array([1.0, 0, 0, 0])
     groups = [slice(0, 4)]
     assert effective_multiplier(still, moved, groups=groups, false_alarm=0.1).high == 0
-    assert effective_multiplier(still, still, groups=groups, false_alarm=0.1).low == math.inf
+    assert (
+        effective_multiplier(still, still, groups=groups, false_alarm=0.1).low
+        == math.inf
+    )
     assert distinguish(still, moved, groups=groups, delta=0.0, false_alarm=0.5) > 1
 
 
@@ -169,14 +194,20 @@ def test_the_multiplier_of_a_step_without_noise_or_shift():
 )
 def test_the_bound_on_epsilon(tp, p, fp, n, expected):
     found = epsilon_lower_bound(
-        true_positives=tp, positives=p, false_positives=fp, negatives=n, delta=0.0, false_alarm=0.05
+        true_positives=tp,
+        positives=p,
+        false_positives=fp,
+        negatives=n,
+        delta=0.0,
+        false_alarm=0.05,
     )
     assert found == pytest.approx(expected, abs=5e-5)
 
 
 def test_the_bound_is_valid_and_can_speak():
-    """mu = 1, whose epsilon at delta 1e-5 is 4.377: never passed in 100 runs at 5 %, yet not 0;
-    with almost no noise the bound passes any small claim."""
+    """mu = 1, whose epsilon at delta 1e-5 is 4.377: never passed in 100 runs at 5 %,
+    yet not 0; with almost no noise the bound passes any small claim.
+    """
     rng = np.random.default_rng(1)
     groups = [slice(0, 5)]
     shift = np.array([1.0, 0, 0, 0, 0])
@@ -184,18 +215,24 @@ def test_the_bound_is_valid_and_can_speak():
     for _ in range(100):
         noise = rng.normal(size=(800, 5))
         bounds.append(
-            distinguish(noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05)
+            distinguish(
+                noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05
+            )
         )
     assert max(bounds) < 4.377
     assert np.median(bounds) > 0.3
     noise = rng.normal(size=(800, 5)) * 0.01
-    assert distinguish(noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05) > 4.0
+    assert (
+        distinguish(noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05)
+        > 4.0
+    )
 
 
 def test_the_bound_is_tested_by_calls_that_did_not_choose_it():
-    """Both sides of one law, in many more dimensions than calls: any sample of them can be
-    separated by a direction chosen on it, and no fresh one can. The truth is epsilon 0, so a bound
-    above it is a false alarm: none in 20 at 1e-6 each."""
+    """Both sides of one law, in many more dimensions than calls: any sample of them can
+    be separated by a direction chosen on it, and no fresh one can. The truth is epsilon
+    0, so a bound above it is a false alarm: none in 20 at 1e-6 each.
+    """
     rng = np.random.default_rng(2)
     for _ in range(20):
         left, right = rng.normal(size=(2, 100, 3000))
@@ -207,8 +244,9 @@ def test_the_bound_is_tested_by_calls_that_did_not_choose_it():
 
 
 def test_the_audits_figures_are_what_they_were():
-    """Golden values of the estimators, whose laws the tests above check: noise that does not
-    cancel, a shift that is lost in it, groups of unlike scale."""
+    """Golden values of the estimators, whose laws the tests above check: noise that
+    does not cancel, a shift that is lost in it, groups of unlike scale.
+    """
     rng = np.random.default_rng(3)
     two = [slice(0, 3), slice(3, 6)]
     left = rng.normal(size=(20, 6))
@@ -225,7 +263,8 @@ def test_the_audits_figures_are_what_they_were():
     halves = [slice(0, 2), slice(2, 4)]
     bound = distinguish(left, right, groups=halves, delta=0.01, false_alarm=0.05)
     assert bound == pytest.approx(1.9793651832, rel=1e-9)
-    # Few calls, where the first and the last of each half count, and halves differ in size.
+    # Few calls, where the first and the last of each half count, and halves differ in
+    # size.
     rng = np.random.default_rng(8)
     for calls, expected in ((9, 0.8127650552), (12, 0.0), (31, 1.1126045939)):
         left = rng.normal(size=(calls, 3))

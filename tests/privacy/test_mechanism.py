@@ -19,11 +19,15 @@ NAN, INF = math.nan, math.inf
 DATA_DEPENDENT = ("public", "first_step_noised", "first_step")
 
 
-def mechanism(engine="edp_sgd", *, num_records=2_560, batch=64, workers=8, epochs=30, **privacy):
+def mechanism(
+    engine="edp_sgd", *, num_records=2_560, batch=64, workers=8, epochs=30, **privacy
+):
     return build_from(
         engine,
         PrivacyConfig(**privacy),
-        training=TrainingConfig(expected_batch_size=batch, num_workers=workers, epochs=epochs),
+        training=TrainingConfig(
+            expected_batch_size=batch, num_workers=workers, epochs=epochs
+        ),
         num_records=num_records,
     )
 
@@ -31,12 +35,16 @@ def mechanism(engine="edp_sgd", *, num_records=2_560, batch=64, workers=8, epoch
 @pytest.mark.parametrize("workers", [1, 2, 8, 64])
 @pytest.mark.parametrize("calibration", ["paper", "central"])
 def test_workers_share_their_noise_out_as_a_variance(calibration, workers):
-    """Algorithm 1: each adds C z / N to its own sum, so together C z / sqrt(N), not C z. Central:
-    C z / sqrt(N), so C z whatever N. With micro-batches of several records the sensitivity is 2 C.
+    """Algorithm 1: each adds C z / N to its own sum, so together C z / sqrt(N), not C
+    z. Central: C z / sqrt(N), so C z whatever N. With micro-batches of several records
+    the sensitivity is 2 C.
     """
     z, clip = 1.5, 0.5
     built = mechanism(
-        workers=workers, noise_multiplier=z, max_grad_norm=clip, noise_calibration=calibration
+        workers=workers,
+        noise_multiplier=z,
+        max_grad_norm=clip,
+        noise_calibration=calibration,
     )
     each = z / (workers if calibration == "paper" else math.sqrt(workers))
     together = each * math.sqrt(workers)
@@ -48,7 +56,12 @@ def test_workers_share_their_noise_out_as_a_variance(calibration, workers):
 
 @pytest.mark.parametrize(
     ("microbatch_size", "sampling", "expected"),
-    [(1, "poisson", 1.0), (1, "shuffle", 2.0), (4, "poisson", 2.0), (4, "shuffle", 2.0)],
+    [
+        (1, "poisson", 1.0),
+        (1, "shuffle", 2.0),
+        (4, "poisson", 2.0),
+        (4, "shuffle", 2.0),
+    ],
 )
 def test_sensitivity(microbatch_size, sampling, expected):
     built = mechanism(
@@ -58,12 +71,20 @@ def test_sensitivity(microbatch_size, sampling, expected):
 
 
 def test_a_group_is_sampled_and_clipped_as_one():
-    """However many records it has, its clipped mean moves the sum as one record's would."""
-    options = {"sampling": "poisson", "noise_calibration": "central", "microbatch_size": 1}
+    """However many records it has, its clipped mean moves the sum as one record's
+    would.
+    """
+    options = {
+        "sampling": "poisson",
+        "noise_calibration": "central",
+        "microbatch_size": 1,
+    }
     record = mechanism(**options)
     group = mechanism(**options, unit="group", max_records_per_group=20)
     assert group.sensitivity == record.sensitivity == 1.0
-    assert group.effective_noise_multiplier_at(0) == record.effective_noise_multiplier_at(0)
+    assert group.effective_noise_multiplier_at(
+        0
+    ) == record.effective_noise_multiplier_at(0)
     assert group.max_records_per_group == 20
     with pytest.raises(ValidationError, match="max_records_per_group is not read"):
         mechanism(max_records_per_group=20)
@@ -95,12 +116,18 @@ def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(scale, larges
 
 def test_engines_have_their_defaults():
     edp, dp = mechanism(), mechanism("dp_sgd")
-    assert (edp.sampling, edp.neighboring_relation, edp.noise_calibration, edp.microbatch_size) == (
-        *("shuffle", "replace_one", "paper", 8),
-    )
-    assert (dp.sampling, dp.neighboring_relation, dp.noise_calibration, dp.microbatch_size) == (
-        *("poisson", "add_or_remove_one", "central", 1),
-    )
+    assert (
+        edp.sampling,
+        edp.neighboring_relation,
+        edp.noise_calibration,
+        edp.microbatch_size,
+    ) == (*("shuffle", "replace_one", "paper", 8),)
+    assert (
+        dp.sampling,
+        dp.neighboring_relation,
+        dp.noise_calibration,
+        dp.microbatch_size,
+    ) == (*("poisson", "add_or_remove_one", "central", 1),)
     assert dp.num_microbatches == 64
     assert dp.sample_rate == 0.025
 
@@ -123,14 +150,24 @@ def test_steps():
     assert [each.is_whole_batch for each in every] == [True, True, True, False, False]
     full = replace(whole[0], steps_per_epoch=7)
     assert [full.steps_until(epoch) for epoch in (0, 1, 30)] == [0, 7, 210]
-    staged = replace(poisson, stages=(2, 1))  # rounded up for each, and for the epochs after them
-    assert [staged.steps_until(epoch) for epoch in (1, 2, 3, 4, 10)] == [66, 131, 197, 263, 654]
+    staged = replace(
+        poisson, stages=(2, 1)
+    )  # rounded up for each, and for the epochs after them
+    assert [staged.steps_until(epoch) for epoch in (1, 2, 3, 4, 10)] == [
+        66,
+        131,
+        197,
+        263,
+        654,
+    ]
 
 
 @given(n=st.integers(1, 10**15), batch=st.integers(1, 10**9), epochs=st.integers(1, 50))
 def test_steps_are_exact_at_any_size(n, batch, epochs):
     batch = min(n, batch)
-    built = mechanism("dp_sgd", num_records=n, batch=batch, workers=1, epochs=epochs, delta=1e-5)
+    built = mechanism(
+        "dp_sgd", num_records=n, batch=batch, workers=1, epochs=epochs, delta=1e-5
+    )
     assert (built.steps - 1) * batch < epochs * n <= built.steps * batch
     assert sum(built.steps_in(epoch) for epoch in range(epochs)) == built.steps
 
@@ -148,17 +185,30 @@ def test_steps_are_exact_at_any_size(n, batch, epochs):
             {"microbatch_size": 16, "noise_calibration": "central"},
             r"divide a worker's batch \(8\), got 16",
         ),
-        ({"microbatch_size": 4}, "one micro-batch a worker with noise_calibration paper"),
-        ({"neighboring_relation": "add_or_remove_one"}, "replace_one with sampling shuffle"),
+        (
+            {"microbatch_size": 4},
+            "one micro-batch a worker with noise_calibration paper",
+        ),
+        (
+            {"neighboring_relation": "add_or_remove_one"},
+            "replace_one with sampling shuffle",
+        ),
         (
             {"sampling": "poisson", "neighboring_relation": "replace_one"},
             "add_or_remove_one with sampling poisson",
         ),
         (
-            {"engine": "dp_sgd", "sampling": "full", "neighboring_relation": "replace_one"},
+            {
+                "engine": "dp_sgd",
+                "sampling": "full",
+                "neighboring_relation": "replace_one",
+            },
             "add_or_remove_one with sampling full",
         ),
-        ({"engine": "dp_sgd", "microbatch_size": 4}, "microbatch_size=1 with engine dp_sgd"),
+        (
+            {"engine": "dp_sgd", "microbatch_size": 4},
+            "microbatch_size=1 with engine dp_sgd",
+        ),
         ({"noise_multiplier": TargetEpsilon(target_epsilon=3.0)}, "calibrate it first"),
         ({"num_records": 0}, "num_records >= 1"),
     ],
@@ -213,8 +263,15 @@ def test_numbers_out_of_range_are_refused(field, bad):
         ("cap", 0.0),
         ("cap", math.inf),
         ("kind", "other"),
-        *(("noise_decay", bad) for bad in ((0.5,) * 29, (0.5, -0.1) * 15, (1.0, NAN) * 15)),
-        *((f"{of}noise_multiplier", bad) for of in ("", "histogram_") for bad in (-1, NAN, INF)),
+        *(
+            ("noise_decay", bad)
+            for bad in ((0.5,) * 29, (0.5, -0.1) * 15, (1.0, NAN) * 15)
+        ),
+        *(
+            (f"{of}noise_multiplier", bad)
+            for of in ("", "histogram_")
+            for bad in (-1, NAN, INF)
+        ),
         *(("delta", bad) for bad in (0.0, 1.0, 5.0)),
     ],
 )
@@ -232,7 +289,9 @@ def test_no_way_makes_a_mechanism_with_a_number_out_of_range(field, bad):
 
 def test_the_smallest_numbers_are_allowed():
     """What no epoch has trained yet has a mechanism too."""
-    built = mechanism("dp_sgd", num_records=1, batch=1, workers=1, epochs=1, noise_multiplier=0.0)
+    built = mechanism(
+        "dp_sgd", num_records=1, batch=1, workers=1, epochs=1, noise_multiplier=0.0
+    )
     assert built.first(0).steps == 0
     assert replace(built, stages=(0, 1), epochs=1).steps == 1
     least = replace(built, cap=1.0, delta=1e-300, max_grad_norm=LEAST_GRAD_NORM)
@@ -260,14 +319,24 @@ def test_without_noise_nothing_is_private():
 
 def test_reasons_add_up():
     built = replace(
-        mechanism(noise_multiplier=0.0, reproducible_noise=True, group_scale="first_step"),
+        mechanism(
+            noise_multiplier=0.0, reproducible_noise=True, group_scale="first_step"
+        ),
         undeclared=("vocabulary read from private data",),
     )
-    said = ("no noise is added (noise_multiplier 0)", "noise key public (reproducible_noise)")
+    said = (
+        "no noise is added (noise_multiplier 0)",
+        "noise key public (reproducible_noise)",
+    )
     scale = "alpha_k is the raw first gradient's (group_scale first_step)"
     bound = "alpha_k has no bound (group_scale.cap), noise is added after it"
     assert built.unaccounted == (*said, scale, *built.undeclared)
-    assert replace(built, normalise="none").unaccounted == (*said, scale, bound, *built.undeclared)
+    assert replace(built, normalise="none").unaccounted == (
+        *said,
+        scale,
+        bound,
+        *built.undeclared,
+    )
     assert replace(built, kind="prior").unaccounted == built.undeclared
     plain = replace(built, kind="plain", normalise="none").unaccounted
     assert plain == ("no noise is added (edp_sgd)", said[1], *built.undeclared)

@@ -1,4 +1,6 @@
-"""Every printed epsilon is rounded up: no place formats one itself; none prints less than it is."""
+"""Every printed epsilon is rounded up: no place formats one itself; none prints less
+than it is.
+"""
 
 import ast
 import math
@@ -99,7 +101,9 @@ def synthetic_card(epsilon):
             method="one_stage",
             corpus="pairs",
             provenance=(),
-            filters=data_card.Filters(min_words=1, max_words=60, patterns={}, drop_repeats=False),
+            filters=data_card.Filters(
+                min_words=1, max_words=60, patterns={}, drop_repeats=False
+            ),
             not_covered=(),
             drawn=data_card.Draws(number=1, drawn=1, dropped={}, seed=0, decoding={}),
         )

@@ -1,4 +1,6 @@
-"""A printed epsilon is never below the true one and hardly above; a lower bound never above."""
+"""A printed epsilon is never below the true one and hardly above; a lower bound never
+above.
+"""
 
 import math
 
@@ -52,10 +54,16 @@ def test_a_lower_bound_is_never_above_and_within_one_of_the_last_digit(epsilon, 
     printed = float(format_lower_bound(epsilon, digits=digits))
     assert printed <= epsilon
     if epsilon > 1e-300:
-        assert epsilon - printed <= 1.0001 * 10.0 ** (math.floor(math.log10(epsilon)) + 1 - digits)
+        assert epsilon - printed <= 1.0001 * 10.0 ** (
+            math.floor(math.log10(epsilon)) + 1 - digits
+        )
 
 
 def test_a_lower_bound_that_is_missing_infinite_or_none():
-    assert [format_lower_bound(each) for each in (None, math.inf, 0.0)] == ["-", "inf", "0"]
+    assert [format_lower_bound(each) for each in (None, math.inf, 0.0)] == [
+        "-",
+        "inf",
+        "0",
+    ]
     with pytest.raises(ValueError, match="epsilon >= 0"):
         format_lower_bound(math.nan)

@@ -1,4 +1,6 @@
-"""A trial of T steps: each piece that is validated, saved and charged has the exact size."""
+"""A trial of T steps: each piece that is validated, saved and charged has the exact
+size.
+"""
 
 import math
 from dataclasses import replace
@@ -31,14 +33,23 @@ def mechanism(sampling="poisson", **training):
 @pytest.mark.parametrize("engine", ["dp_sgd", "sgd"])
 def test_pieces_have_the_stated_length_and_the_last_the_remainder(sampling, engine):
     made = build(config(sampling, engine, steps=103, evaluate_every=20), num_records=N)
-    assert [made.steps_in(epoch) for epoch in range(made.epochs)] == [20, 20, 20, 20, 20, 3]
+    assert [made.steps_in(epoch) for epoch in range(made.epochs)] == [
+        20,
+        20,
+        20,
+        20,
+        20,
+        3,
+    ]
     assert made.steps == 103
     assert [made.first(done).steps for done in (0, 1, 5, 6)] == [0, 20, 100, 103]
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "full"])
 def test_each_piece_costs_its_steps_and_no_more(sampling):
-    """The phases of a piece are its steps; a trial stopped after it has the epsilon of so many."""
+    """The phases of a piece are its steps; a trial stopped after it has the epsilon of
+    so many.
+    """
     made = mechanism(sampling, steps=103, evaluate_every=40)
     sigma = made.effective_noise_multiplier_at(0)
     for epoch, length in enumerate([40, 40, 23]):
@@ -54,13 +65,19 @@ def test_steps_of_full_batches_are_one_gaussian_mechanism():
     """And one shuffled epoch is one of sensitivity 2 C."""
     mu = math.sqrt(103) / 4.0
     shuffled = parse(
-        {"engine": "dp_sgd", "privacy": {"sampling": "shuffle"}, "training": {"epochs": 1}}
+        {
+            "engine": "dp_sgd",
+            "privacy": {"sampling": "shuffle"},
+            "training": {"epochs": 1},
+        }
     )
     one = replace(build(shuffled, num_records=N), noise_multiplier=2 / mu, delta=1e-5)
     found = account(mechanism("full", steps=103))
     assert (found.accountant, found.tight) == ("gaussian", True)
     exact = gaussian_epsilon(1 / mu, delta=1e-5)
-    assert (found.epsilon, account(one).epsilon) == pytest.approx((exact, exact), rel=1e-9)
+    assert (found.epsilon, account(one).epsilon) == pytest.approx(
+        (exact, exact), rel=1e-9
+    )
 
 
 def test_as_many_poisson_steps_as_an_epoch_has_cost_what_it_does():
@@ -95,11 +112,15 @@ def test_epochs_follow_from_steps_and_are_never_beside_them():
     assert parse(one.model_dump(mode="json")) == one == config(steps=100, epochs=None)
     assert "epochs" not in one.model_dump()["training"]
     for both in ({"epochs": 7}, {"epochs": 30}):  # also where it is the default
-        with refused(r"no training\.epochs, which is read only with training\.steps=null, got "):
+        with refused(
+            r"no training\.epochs, which is read only with training\.steps=null, got "
+        ):
             config(steps=100, **both)
         with pytest.raises(ValidationError, match="epochs is not read"):
             TrainingConfig(steps=100, **both)
-    with refused(r"no training\.evaluate_every, which is read only with .*steps=a number, got 7"):
+    with refused(
+        r"no training\.evaluate_every, which is read only with .*steps=a number, got 7"
+    ):
         config(epochs=3, evaluate_every=7)
     with refused(r"evaluate_every >= 10 with steps=1000000, got 1"):
         config(steps=10**6, evaluate_every=1)

@@ -1,4 +1,6 @@
-"""Constraints are arithmetic over names and nothing else: no call, attribute or text trick."""
+"""Constraints are arithmetic over names and nothing else: no call, attribute or text
+trick.
+"""
 
 import pytest
 from hypothesis import given
@@ -6,7 +8,11 @@ from hypothesis import strategies as st
 
 from search_spaces.constraints import holds, names
 
-VALUES = {"engine": "dp_sgd", "privacy": {"max_grad_norm": 0.5, "delta": None}, "epochs": 30}
+VALUES = {
+    "engine": "dp_sgd",
+    "privacy": {"max_grad_norm": 0.5, "delta": None},
+    "epochs": 30,
+}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +35,9 @@ def test_an_expression_has_its_value_in_python(text, expected):
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_comparisons_agree_with_python(left, right):
     values = {"a": {"b": left}, "c": right}
-    assert holds("a.b + 1 <= c or a.b == c", values) == (left + 1 <= right or left == right)
+    assert holds("a.b + 1 <= c or a.b == c", values) == (
+        left + 1 <= right or left == right
+    )
 
 
 def test_the_names_of_an_expression_are_known_without_values():

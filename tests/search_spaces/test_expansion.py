@@ -26,7 +26,9 @@ def random_points(strategy, num_samples, seed=0):
         search={"strategy": strategy, "num_samples": num_samples, "seed": seed},
     )
     rows = [[p.values[LR], p.values["privacy.max_grad_norm"]] for p in found.points]
-    return np.column_stack([(np.log10([r[0] for r in rows]) + 4) / 4, [r[1] for r in rows]])
+    return np.column_stack(
+        [(np.log10([r[0] for r in rows]) + 4) / 4, [r[1] for r in rows]]
+    )
 
 
 def test_a_grid_is_the_product_of_its_axes_over_variants_and_seeds():
@@ -52,7 +54,9 @@ def test_equal_points_are_run_once():
     assert (len(found.points), found.merged) == (1, 5)
 
 
-def test_too_many_points_are_refused_before_any_is_made_and_over_all_variants(monkeypatch):
+def test_too_many_points_are_refused_before_any_is_made_and_over_all_variants(
+    monkeypatch,
+):
     monkeypatch.setattr(expanding, "MAX_POINTS", 3)
     assert len(expansion(axes={LR: [0.1, 0.2, 0.3]}).points) == 3
     with refused("at most 3 points"):  # a product whose points would merge into one
@@ -76,7 +80,9 @@ def test_a_field_set_by_itself_is_kept_in_a_section_set_as_a_whole():
         },
         variants=[{"name": "a", "set": {"model.dropout": 0.5}}],
     )
-    assert [(p.fields["model"], p.fields["privacy"]["noise_decay"]) for p in found.points] == [
+    assert [
+        (p.fields["model"], p.fields["privacy"]["noise_decay"]) for p in found.points
+    ] == [
         ({"name": "clc", "hidden_size": 32, "dropout": 0.5}, {"kind": kind, "tau": tau})
         for tau in (0.1, 0.2)
         for kind in ("linear", "exponential")
@@ -92,11 +98,14 @@ def test_a_field_set_by_itself_is_kept_in_a_section_set_as_a_whole():
         ({"variants": [{"name": "a", "set": {"training.seed": 9}}]}, [9]),
     ],
 )
-def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given(fields, seeds):
+def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given(
+    fields, seeds
+):
     points = expansion(repeats=2, **fields).points
     assert [point.fields["training"]["seed"] for point in points] == seeds
     assert [
-        point.values.get("training.seed", seed) for point, seed in zip(points, seeds, strict=True)
+        point.values.get("training.seed", seed)
+        for point, seed in zip(points, seeds, strict=True)
     ] == seeds
 
 
@@ -107,7 +116,9 @@ def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given(
         (BATCH, {"low": 1.5, "high": 5.5, "integer": True, "num": 3}, [2, 4, 5]),
     ],
 )
-def test_a_grid_over_a_range_has_its_number_of_points_between_its_ends(path, spread, values):
+def test_a_grid_over_a_range_has_its_number_of_points_between_its_ends(
+    path, spread, values
+):
     found = expansion(axes={path: {"range": spread}})
     assert [point.values[path] for point in found.points] == values
 
@@ -127,13 +138,18 @@ def test_a_variant_drops_fixes_and_replaces_axes():
 
 def test_an_override_is_in_every_trial_and_its_axis_is_gone():
     found = expansion(axes={LR: [0.1, 0.2]}, override={LR: 0.3}, repeats=2)
-    assert [p.config.training.learning_rate for p in found.points if p.config] == [0.3, 0.3]
+    assert [p.config.training.learning_rate for p in found.points if p.config] == [
+        0.3,
+        0.3,
+    ]
     assert found.merged == 0
 
 
 def test_a_combination_that_cannot_be_is_data():
     decay = "privacy.noise_decay"
-    found = expansion(axes={f"{decay}.kind": ["none", "linear"], f"{decay}.tau": [0, 0.1]})
+    found = expansion(
+        axes={f"{decay}.kind": ["none", "linear"], f"{decay}.tau": [0, 0.1]}
+    )
     refused = [p for p in found.points if p.reason]
     assert [(p.values[f"{decay}.kind"], p.values[f"{decay}.tau"]) for p in refused] == [
         ("none", 0.1)
@@ -143,7 +159,10 @@ def test_a_combination_that_cannot_be_is_data():
 
 def test_a_small_space_is_exhausted_and_never_drawn_twice():
     found = expansion(
-        axes={LR: {"choice": [0.1, 0.2, 0.3]}, "privacy.max_grad_norm": {"choice": [1, 2]}},
+        axes={
+            LR: {"choice": [0.1, 0.2, 0.3]},
+            "privacy.max_grad_norm": {"choice": [1, 2]},
+        },
         search={"strategy": "random", "num_samples": 50},
     )
     assert (len(found.points), found.merged) == (6, 0)
@@ -151,7 +170,10 @@ def test_a_small_space_is_exhausted_and_never_drawn_twice():
 
 def test_a_grid_axis_is_crossed_with_every_draw():
     found = expansion(
-        axes={LR: {"range": {"low": 0.1, "high": 1}}, "privacy.max_grad_norm": {"grid": [1, 2]}},
+        axes={
+            LR: {"range": {"low": 0.1, "high": 1}},
+            "privacy.max_grad_norm": {"grid": [1, 2]},
+        },
         search={"strategy": "random", "num_samples": 5},
     )
     assert len(found.points) == 10
@@ -160,16 +182,23 @@ def test_a_grid_axis_is_crossed_with_every_draw():
 
 def test_a_private_selection_crosses_its_lists_at_the_middle_of_its_ranges():
     found = expansion(
-        axes={"privacy.noise_multiplier": [1.0, 2.0], LR: {"range": {"low": 1, "high": 3}}},
-        search={"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 3}},
+        axes={
+            "privacy.noise_multiplier": [1.0, 2.0],
+            LR: {"range": {"low": 1, "high": 3}},
+        },
+        search={
+            "strategy": "private_selection",
+            "num_trials": {"law": "geometric", "mean": 3},
+        },
     )
     assert [point.values[LR] for point in found.points] == [2.0] * 2
 
 
 @pytest.mark.parametrize("strategy", ["random", "quasi_random"])
 def test_draws_cover_the_space_evenly(strategy):
-    """Each coordinate is uniform: its mean is within 4 standard errors of 1/2 (false alarm 1e-4),
-    while half or one and a half of the right spread would be seen."""
+    """Each coordinate is uniform: its mean is within 4 standard errors of 1/2 (false
+    alarm 1e-4), while half or one and a half of the right spread would be seen.
+    """
     drawn = random_points(strategy, 400)
     assert np.all(np.abs(drawn.mean(axis=0) - 0.5) < 4 / np.sqrt(12 * 400))
     assert np.all(np.abs(drawn.std(axis=0) * np.sqrt(12) - 1) < 0.15)
@@ -196,5 +225,9 @@ def test_what_counts_steps_or_epochs_replaces_the_other_of_an_earlier_layer():
         ({"training.steps": 20}, [10], [20]),
     ):
         points = expansion(base=by_steps, variants=variants, override=override).points
-        configs = [point.config.training for point in points if point.config is not None]
-        assert [(each.epochs, each.steps) for each in configs] == [*zip(epochs, steps, strict=True)]
+        configs = [
+            point.config.training for point in points if point.config is not None
+        ]
+        assert [(each.epochs, each.steps) for each in configs] == [
+            *zip(epochs, steps, strict=True)
+        ]

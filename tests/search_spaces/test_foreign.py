@@ -1,4 +1,6 @@
-"""Fields of a space that some of its entries lack: dropped where shared, refused where of none."""
+"""Fields of a space that some of its entries lack: dropped where shared, refused where
+of none.
+"""
 
 import pytest
 
@@ -20,7 +22,8 @@ BOTH = [{"name": "clc"}, {"name": "bert", "set": {"model.name": "bert"}}]
             {"base": {"model": {"char_dim": 8, "num_layers": 3}}, "variants": BOTH},
             [{"char_dim": 8, "num_layers": 3}, {"name": "bert", "num_layers": 3}],
         ),
-        (  # equal trials are not run once for each value of a field that they never read
+        # equal trials are not run once for each value of a field that they never read
+        (
             {"axes": {"model.char_dim": [8, 16]}, "variants": BOTH},
             [{"char_dim": 8}, {"char_dim": 16}, {"name": "bert"}],
         ),
@@ -30,10 +33,16 @@ BOTH = [{"name": "clc"}, {"name": "bert", "set": {"model.name": "bert"}}]
         ),
         (
             {"axes": {"model.name": ["clc", "bert"], "model.num_heads": [2, 3]}},
-            [{"name": "clc"}, *({"name": "bert", "num_heads": heads} for heads in (2, 3))],
+            [
+                {"name": "clc"},
+                *({"name": "bert", "num_heads": heads} for heads in (2, 3)),
+            ],
         ),
         (  # the model that a variant names owns the sections of a shared axis
-            {"axes": {"model": [{"dropout": 0.1}, {"dropout": 0.2}]}, "variants": BOTH[1:]},
+            {
+                "axes": {"model": [{"dropout": 0.1}, {"dropout": 0.2}]},
+                "variants": BOTH[1:],
+            },
             [{"name": "bert", "dropout": dropout} for dropout in (0.1, 0.2)],
         ),
     ],
@@ -49,7 +58,11 @@ def test_a_model_has_the_fields_that_it_reads_alone(fields, models):
 def test_a_section_that_is_set_as_a_whole_may_have_what_is_not_read():
     """As that of an exported config, which has the batch size beside full batches."""
     whole = {"steps": 3, "expected_batch_size": 64, "evaluate_every": 1}
-    base = {"engine": "dp_sgd", "privacy": {"sampling": "full"}, "data": {"num_records": 4_000}}
+    base = {
+        "engine": "dp_sgd",
+        "privacy": {"sampling": "full"},
+        "data": {"num_records": 4_000},
+    }
     for where in ({"override": {"training": whole}}, {"axes": {"training": [whole]}}):
         [point] = expansion(base=base, **where).points
         assert point.config is not None

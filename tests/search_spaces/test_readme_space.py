@@ -13,4 +13,6 @@ def test_the_space_of_the_readme_has_three_points():
     shown = re.search(r"```yaml\n(.*?)```", _README.read_text(), re.DOTALL)
     points = expand(parse({"name": "mine", **yaml.safe_load(shown[1])})).points
     assert [point.variant for point in points] == ["sgd", "dp-sgd", "dp-sgd"]
-    assert all(point.config is not None for point in points), [point.reason for point in points]
+    assert all(point.config is not None for point in points), [
+        point.reason for point in points
+    ]

@@ -30,11 +30,15 @@ def test_a_space_survives_being_written_and_read():
 
 
 @pytest.mark.parametrize("name", shipped_spaces())
-def test_every_shipped_space_names_its_source_and_has_only_points_that_are_configs(name):
+def test_every_shipped_space_names_its_source_and_has_only_points_that_are_configs(
+    name,
+):
     space = read(name)
     assert space.source
     for each in (space, spaces.with_fallback(space)):
-        assert [point.reason for point in expand(each).points if point.config is None] == []
+        assert [
+            point.reason for point in expand(each).points if point.config is None
+        ] == []
 
 
 def test_a_bare_config_is_a_space_of_one_point(tmp_path):
@@ -44,7 +48,9 @@ def test_a_bare_config_is_a_space_of_one_point(tmp_path):
 
 def test_overrides_reach_the_config_and_the_space(tmp_path):
     path = write(tmp_path, {"base": {"engine": "sgd"}, "budget": {"trials": 3}})
-    space = read(path, overrides={"training.epochs": 5, "budget.epsilon": 2, "repeats": 2})
+    space = read(
+        path, overrides={"training.epochs": 5, "budget.epsilon": 2, "repeats": 2}
+    )
     assert space.override == {"training.epochs": 5}
     assert (space.budget.epsilon, space.budget.trials, space.repeats) == (2, 3, (0, 1))
 
@@ -76,12 +82,24 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     ("document", "overrides", "words"),
     [
         ({"variants": [{"name": "a\0b"}]}, {}, r"without NUL in variants\.0\.name"),
-        ({"base": {"data": {"path": "\udcff"}}}, {}, r"surrogate pairs in base\.data\.path"),
-        ({"axes": {"data.path": ("a", "\0")}}, {}, r"without NUL in axes\.data\.path\.1"),
+        (
+            {"base": {"data": {"path": "\udcff"}}},
+            {},
+            r"surrogate pairs in base\.data\.path",
+        ),
+        (
+            {"axes": {"data.path": ("a", "\0")}},
+            {},
+            r"without NUL in axes\.data\.path\.1",
+        ),
         ({"axes": {"\0": [1]}}, {}, r"without NUL in axes\.\\x00"),
         ({}, {"data.path": "\0"}, r"without NUL in data\.path"),
         ("quick", {"data.path": "\0"}, r"without NUL in data\.path"),
-        ({"source": reduce(lambda inner, _: [inner], range(60), [])}, {}, "at most 50 lists"),
+        (
+            {"source": reduce(lambda inner, _: [inner], range(60), [])},
+            {},
+            "at most 50 lists",
+        ),
     ],
 )
 def test_a_document_from_python_holds_what_a_file_can(document, overrides, words):

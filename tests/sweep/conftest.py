@@ -44,5 +44,7 @@ def pretraining(tmp_path):
     file = tmp_path / "tiny.yaml"
     corpus = {"name": "video", "num_utterances": 1_000, "max_records": 200}
     fields = {"name": "tiny", "corpora": [corpus], "epochs": 1}
-    file.write_text(format_yaml(fields | {"encoder": {"encoder": str(tmp_path / "bert")}}))
+    file.write_text(
+        format_yaml(fields | {"encoder": {"encoder": str(tmp_path / "bert")}})
+    )
     return file

@@ -15,7 +15,9 @@ _Validator = extend(Draft202012Validator, type_checker=_INTEGERS)  # 1.0 is none
 
 
 def checked(command, printed):
-    """The document that a command has printed, without its key `schema`, as its schema says."""
+    """The document that a command has printed, without its key `schema`, as its schema
+    says.
+    """
     document = json.loads(printed)
     schema = _schemas.schema(command)
     assert document.pop("schema") == f"{command}/{schema.version}"
@@ -25,11 +27,15 @@ def checked(command, printed):
 
 def problems(schema, document):
     """What of a document (without its key `schema`) is not as its schema says."""
-    return [each.message for each in _Validator(_json_schema(schema)).iter_errors(document)]
+    return [
+        each.message for each in _Validator(_json_schema(schema)).iter_errors(document)
+    ]
 
 
 def _json_schema(schema):
-    """A list or a mapping may be null, and a mapping with free keys have others beside them."""
+    """A list or a mapping may be null, and a mapping with free keys have others beside
+    them.
+    """
     whole = {}
     for field in schema.fields:
         inner = whole

@@ -7,7 +7,9 @@ from tests.sweep.json_schemas import checked
 
 
 class Line:
-    """Called with the words of a command line, gives its exit code, stdout and stderr."""
+    """Called with the words of a command line, gives its exit code, stdout and
+    stderr.
+    """
 
     def __init__(self, capsys):
         self._capsys = capsys

@@ -11,7 +11,10 @@ START = "0" * 32
 def entries(path):
     """The entries of a log, without their digests."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k not in ("digest", "previous")} for row in rows]
+    return [
+        {k: v for k, v in row.items() if k not in ("digest", "previous")}
+        for row in rows
+    ]
 
 
 def line(document):
@@ -36,7 +39,9 @@ def write(path, documents):
     fresh.write_bytes(content)
     fresh.replace(path)
     head = {"lines": f"{len(documents):020d}", "last": previous}
-    path.with_suffix(".head").write_bytes(line(json.dumps(head, separators=(",", ":")).encode()))
+    path.with_suffix(".head").write_bytes(
+        line(json.dumps(head, separators=(",", ":")).encode())
+    )
 
 
 def rewrite(path, change):

@@ -1,5 +1,5 @@
-"""A home with a finished sweep under a budget, a finished private selection and a stopped sweep;
-older copies of all its files, and another home's.
+"""A home with a finished sweep under a budget, a finished private selection and a
+stopped sweep; older copies of all its files, and another home's.
 """
 
 import re
@@ -20,7 +20,12 @@ _PRIVATE = {"engine": "dp_sgd", "training": {"epochs": 2, "expected_batch_size":
 _NOISE = {"privacy.noise_multiplier": [4.0, 8.0]}
 BUDGET = 20.0  # of the data set in all sweeps
 SWEEPS = {
-    "done": {"variants": [], "base": _PRIVATE, "axes": _NOISE, "budget": {"total": 5.0}},
+    "done": {
+        "variants": [],
+        "base": _PRIVATE,
+        "axes": _NOISE,
+        "budget": {"total": 5.0},
+    },
     "picked": {
         "variants": [],
         "base": _PRIVATE,
@@ -30,7 +35,11 @@ SWEEPS = {
             "num_trials": {"law": "geometric", "mean": 2},
         },
     },
-    "stopped": {"variants": [], "base": _PRIVATE, "axes": {"privacy.noise_multiplier": [5.0, 6.0]}},
+    "stopped": {
+        "variants": [],
+        "base": _PRIVATE,
+        "axes": {"privacy.noise_multiplier": [5.0, 6.0]},
+    },
 }
 
 
@@ -40,7 +49,9 @@ class Killed(BaseException):
 
 @contextmanager
 def killed_before_epoch(number):
-    """The toy's process dies before it trains this epoch, counted over all trials from 1."""
+    """The toy's process dies before it trains this epoch, counted over all trials from
+    1.
+    """
     calls = iter(range(1, 1_000))
 
     def fault(folder, rank, epoch):
@@ -64,7 +75,9 @@ def interrupted(place, name, *, before):
 
 
 def build(place):
-    """The home in `place`, beside it `older`: what it was when each sweep was in its midst."""
+    """The home in `place`, beside it `older`: what it was when each sweep was in its
+    midst.
+    """
     place.mkdir()
     settings = settings_in(place)
     with pytest.MonkeyPatch.context() as patch, shared_figures(settings):
@@ -74,7 +87,9 @@ def build(place):
         shutil.copytree(settings.home, place / "older")
         for name in ("done", "picked"):
             with without_mlflow():
-                runner.resume(store.open_sweep(settings.home, name), settings, function=TOY)
+                runner.resume(
+                    store.open_sweep(settings.home, name), settings, function=TOY
+                )
         interrupted(place, "stopped", before=3)
 
 
@@ -117,14 +132,17 @@ _NAMES = (
 
 
 def by_name(home):
-    """A file of the home for each name that does not depend on the home, but for the toy's own; a
-    trial that has not ended is called OPEN.
+    """A file of the home for each name that does not depend on the home, but for the
+    toy's own; a trial that has not ended is called OPEN.
     """
     found = {}
     for path in sorted(path for path in home.rglob("*") if path.is_file()):
         name = place = path.relative_to(home).as_posix()
         parts = name.split("/")
-        if parts[1:2] == ["trials"] and (home / "/".join(parts[:3]) / "checkpoint").exists():
+        if (
+            parts[1:2] == ["trials"]
+            and (home / "/".join(parts[:3]) / "checkpoint").exists()
+        ):
             name = "/".join([parts[0], "trials", "OPEN", *parts[3:]])
         for pattern, word in _NAMES:
             name = re.sub(pattern, word, name)

@@ -1,7 +1,8 @@
 """Neighbouring corpora, and sweeps on them whose trials end with equal weights.
 
-A trial of these sweeps takes no step: its weights are those that its seed gives, whatever the
-records are. So what differs between two neighbouring homes is an exact function of the records.
+A trial of these sweeps takes no step: its weights are those that its seed gives,
+whatever the records are. So what differs between two neighbouring homes is an exact
+function of the records.
 """
 
 import json
@@ -28,7 +29,12 @@ def utterances(number, *, part):
     """Rows with frames, two by the same person."""
     return [
         {
-            "tokens": ["call" if n % 2 else "text", _NAMES[n % 10], f"w{n // 10}", part],
+            "tokens": [
+                "call" if n % 2 else "text",
+                _NAMES[n % 10],
+                f"w{n // 10}",
+                part,
+            ],
             "tags": ["O", "B-contact", "O", "O"],
             "intent": "call" if n % 2 else "text",
             "part": part,
@@ -48,7 +54,9 @@ def corpus():
 
 
 def longer(row, number):
-    """Another record in the place of `row`: unseen words, another length, another intent."""
+    """Another record in the place of `row`: unseen words, another length, another
+    intent.
+    """
     words = [f"unseen{number}", *row["tokens"], "today"]
     tags = ["O", *row["tags"], "O"]
     intent = "text" if row["intent"] == "call" else "call"
@@ -56,26 +64,33 @@ def longer(row, number):
 
 
 def neighbours(unit, relation):
-    """Corpora that each differ from `corpus()` in one training record, or one person's records: two
-    with other records in their place (one is another record's text, which is read, dropped and
-    counted), or one with fewer and one with more.
+    """Corpora that each differ from `corpus()` in one training record, or one person's
+    records: two with other records in their place (one is another record's text, which
+    is read, dropped and counted), or one with fewer and one with more.
     """
     rows = corpus()
     places = [4] if unit == "record" else [4, 5]
     if relation == "replace_one":
         other = [longer(row, n) if n in places else row for n, row in enumerate(rows)]
         doubled = [
-            {**rows[8], "group": r["group"]} if n in places else r for n, r in enumerate(rows)
+            {**rows[8], "group": r["group"]} if n in places else r
+            for n, r in enumerate(rows)
         ]
         return [doubled, other]
     fewer = [row for n, row in enumerate(rows) if n not in places]
-    more = [*rows[:6], *(longer(rows[n], n) | {"group": "new"} for n in places), *rows[6:]]
+    more = [
+        *rows[:6],
+        *(longer(rows[n], n) | {"group": "new"} for n in places),
+        *rows[6:],
+    ]
     return [fewer, more]
 
 
 @contextmanager
 def equal_weights():
-    """No step is taken, and no clock runs: time is another channel, and not part of the claim."""
+    """No step is taken, and no clock runs: time is another channel, and not part of the
+    claim.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "run_epoch", lambda self, epoch: {"train_loss": 1.0})
         patch.setattr("time.time", lambda: 1e9)
@@ -87,7 +102,12 @@ def equal_weights():
 
 def still_sweep(folder, base, **fields):
     """A sweep named `still` of one trial, run in `folder` to its end."""
-    document = {"name": "still", "base": base, "resources": {"executor": "local"}, **fields}
+    document = {
+        "name": "still",
+        "base": base,
+        "resources": {"executor": "local"},
+        **fields,
+    }
     settings = settings_in(folder)
     with shared_figures(settings):
         prepared = prepare_space(spaces.parse(document), settings=settings)
@@ -121,8 +141,8 @@ def nlu_base(unit, engine):
 
 
 def nlu_home(folder, rows, *, unit, engine, is_counted=False, model=None):
-    """A finished sweep on a corpus with frames. `is_counted`: its size is not declared. `model`:
-    fields of another model.
+    """A finished sweep on a corpus with frames. `is_counted`: its size is not declared.
+    `model`: fields of another model.
     """
     folder.mkdir()
     write_lines(folder / "mine.jsonl", rows)
@@ -145,8 +165,8 @@ def content(folder):
 
 
 class _InOrder:
-    """Draws that do not depend on how many records there are, so that a record more or less leaves
-    the others where they were: the split is outside of the claim.
+    """Draws that do not depend on how many records there are, so that a record more or
+    less leaves the others where they were: the split is outside of the claim.
     """
 
     def permutation(self, ids):
@@ -159,7 +179,9 @@ def pair_rows():
 
 
 def pair_neighbours(relation):
-    """Corpora that each differ from `pair_rows()` in a private training record, the last one."""
+    """Corpora that each differ from `pair_rows()` in a private training record, the
+    last one.
+    """
     rows = pair_rows()
     if relation == "replace_one":
         other = {
@@ -177,7 +199,11 @@ def pairs_home(folder, rows, *, relation, **changes):
     place = write_pairs(folder, training=1, human=20)
     write_lines(place / "pairs_train.jsonl", rows)
     sampling = "shuffle" if relation == "replace_one" else "poisson"
-    privacy = {"privacy.delta": 1e-3, "privacy.noise_multiplier": 0.8, "privacy.sampling": sampling}
+    privacy = {
+        "privacy.delta": 1e-3,
+        "privacy.noise_multiplier": 0.8,
+        "privacy.sampling": sampling,
+    }
     batch = {"training.expected_batch_size": 10, "training.num_workers": 1}
     declared = {"data.name": "pair_lines", "data.path": "pairs", "data.num_records": 44}
     config = tiny(place, **{**privacy, **batch, **declared, **changes})

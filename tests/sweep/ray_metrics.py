@@ -20,8 +20,8 @@ _MARK = "recorded_until"
 
 
 class OwnRay:
-    """The cluster of a sweep, which all sweeps of its block share, and its metrics as Prometheus
-    has them: Ray forgets a value five seconds after it was reported.
+    """The cluster of a sweep, which all sweeps of its block share, and its metrics as
+    Prometheus has them: Ray forgets a value five seconds after it was reported.
     """
 
     def __init__(self):
@@ -31,10 +31,13 @@ class OwnRay:
         self.over = threading.Event()
 
     def recorded(self, sweep, record=lambda: None):
-        """The last values of a sweep, by the metric's name and its labels in their order, once Ray
-        has shown what `record` records: a busy machine may forget a report before it is asked.
+        """The last values of a sweep, by the metric's name and its labels in their
+        order, once Ray has shown what `record` records: a busy machine may forget a
+        report before it is asked.
         """
-        gauge = importlib.import_module("ray.util.metrics").Gauge(_MARK, tag_keys=("mark",))
+        gauge = importlib.import_module("ray.util.metrics").Gauge(
+            _MARK, tag_keys=("mark",)
+        )
         mark, deadline = uuid.uuid4().hex, time.monotonic() + 120
         while (_MARK, (mark,)) not in self._seen:
             assert time.monotonic() < deadline
@@ -59,17 +62,25 @@ class OwnRay:
     def _keep(self, text):
         for name, written, value in _LINE.findall(text):
             if name in self._own:
-                given = {k: re.sub(r"\\(.)", r"\1", v) for k, v in _LABEL.findall(written)}
-                self._seen[name, tuple(given[key] for key in self._own[name])] = float(value)
+                given = {
+                    k: re.sub(r"\\(.)", r"\1", v) for k, v in _LABEL.findall(written)
+                }
+                self._seen[name, tuple(given[key] for key in self._own[name])] = float(
+                    value
+                )
 
 
 @contextmanager
 def own_ray():
-    """A Ray of one CPU that shows a report for twice the interval: a busy machine asks rarely."""
+    """A Ray of one CPU that shows a report for twice the interval: a busy machine asks
+    rarely.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_metrics_report_interval_ms", "2500")
         patch.setenv("RAY_worker_niceness", "0")  # beside other tests
-        patch.setenv("REPORTER_UPDATE_INTERVAL_MS", "3600000")  # of figures for Ray's dashboard
+        patch.setenv(
+            "REPORTER_UPDATE_INTERVAL_MS", "3600000"
+        )  # of figures for Ray's dashboard
         with session(RunSettings(dashboard=False)):
             started = OwnRay()
             scraper = threading.Thread(target=started.scrape)

@@ -43,8 +43,15 @@ def write_corpus(folder):
             for n in range(NUM_RECORDS)
         ]
         write_lines(path, rows)
-        schema.write_text(json.dumps({"intents": ["call", "text"], "slots": ["contact"]}))
-    return {"name": "json_lines", "path": str(path), "schema_file": str(schema), "num_records": 90}
+        schema.write_text(
+            json.dumps({"intents": ["call", "text"], "slots": ["contact"]})
+        )
+    return {
+        "name": "json_lines",
+        "path": str(path),
+        "schema_file": str(schema),
+        "num_records": 90,
+    }
 
 
 def space_in(folder, **fields):
@@ -59,7 +66,12 @@ def space_in(folder, **fields):
         "name": "toy",
         "base": base,
         "variants": [
-            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"},
+            {
+                "name": "sgd",
+                "baseline": True,
+                "set": {"engine": "sgd"},
+                "drop_axes": "all",
+            },
             {"name": "edp", "axes": {"privacy.noise_multiplier": [0.5, 1.0]}},
         ],
         "resources": {"executor": "local"},
@@ -69,7 +81,9 @@ def space_in(folder, **fields):
 
 
 def prepared_in(folder, **fields):
-    return prepare.prepare_space(space_in(folder, **fields), settings=settings_in(folder))
+    return prepare.prepare_space(
+        space_in(folder, **fields), settings=settings_in(folder)
+    )
 
 
 def ledger_of(folder):
@@ -102,12 +116,16 @@ def make_store(settings):
 
 
 _bounds = cache(certification._bounds.__wrapped__)
-_figures = b""  # of the mechanisms that sweeps of this process have had: each takes seconds
+_figures = (
+    b""  # of the mechanisms that sweeps of this process have had: each takes seconds
+)
 
 
 @contextmanager
 def medium_grids():
-    """Exact figures are from the grid of running totals: a finer one takes seconds a mechanism."""
+    """Exact figures are from the grid of running totals: a finer one takes seconds a
+    mechanism.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(certification._POINTS, "exact", certification._POINTS["running"])
         patch.setattr(certification, "_bounds", _bounds)
@@ -116,7 +134,9 @@ def medium_grids():
 
 @contextmanager
 def shared_figures(settings):
-    """A new home begins with the figures of the ones before it, of grids that are at hand."""
+    """A new home begins with the figures of the ones before it, of grids that are at
+    hand.
+    """
     global _figures
     known = settings.cache_dir / "figures.jsonl"
     if _figures and not known.exists():

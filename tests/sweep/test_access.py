@@ -12,7 +12,12 @@ TOKEN = "s3cret-token"
 
 def answer(*, path="/", query="", cookie="", authorization=""):
     return access.answer(
-        TOKEN, port=5000, path=path, query=query, cookie=cookie, authorization=authorization
+        TOKEN,
+        port=5000,
+        path=path,
+        query=query,
+        cookie=cookie,
+        authorization=authorization,
     )
 
 
@@ -69,7 +74,9 @@ def test_anything_else_is_refused_with_a_way_on(given):
         ("/a\r\nX: y", f"token={TOKEN}", "/a%0D%0AX%3A%20y"),
     ],
 )
-def test_a_link_leaves_a_cookie_and_leads_to_the_page_without_the_token(path, query, place):
+def test_a_link_leaves_a_cookie_and_leads_to_the_page_without_the_token(
+    path, query, place
+):
     found = answer(path=path, query=query)
     assert (found.status, found.headers["Location"]) == (303, place)
     cookie = found.headers["Set-Cookie"]
@@ -87,8 +94,15 @@ def test_an_asgi_application_sees_no_request_without_the_token():
         sent.append(message)
 
     async def ask(kind, headers=()):
-        scope = {"type": kind, "path": "/", "query_string": b"", "headers": list(headers)}
-        await access.asgi(application, TOKEN)({**scope, "server": ("h", 5000)}, None, send)
+        scope = {
+            "type": kind,
+            "path": "/",
+            "query_string": b"",
+            "headers": list(headers),
+        }
+        await access.asgi(application, TOKEN)(
+            {**scope, "server": ("h", 5000)}, None, send
+        )
 
     for kind in ("http", "websocket"):
         asyncio.run(ask(kind))
@@ -106,7 +120,9 @@ def test_a_wsgi_application_sees_no_request_without_the_token():
     def ask(**environ):
         guarded = access.wsgi(lambda environ, start: [b"private"], TOKEN)
         start = lambda status, headers: said.append(status)  # noqa: E731
-        return b"".join(guarded({"SERVER_PORT": "5000", "PATH_INFO": "/", **environ}, start))
+        return b"".join(
+            guarded({"SERVER_PORT": "5000", "PATH_INFO": "/", **environ}, start)
+        )
 
     assert b"private" not in ask()
     assert said == ["401 Unauthorized"]

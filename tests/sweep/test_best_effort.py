@@ -1,4 +1,6 @@
-"""What only shows a sweep never ends it: a failure is injected into each, and costs one line."""
+"""What only shows a sweep never ends it: a failure is injected into each, and costs one
+line.
+"""
 
 import io
 import json
@@ -28,14 +30,18 @@ def boom(*args, **named):
 def toy(place, toy_trials, monkeypatch):
     """The file of a space of three trials of a toy, which is run without MLflow."""
     monkeypatch.setenv("SWEEP_TRACKING", "none")
-    monkeypatch.setattr(progress_display, "_PREPARING", BestEffort("the line of progress"))
+    monkeypatch.setattr(
+        progress_display, "_PREPARING", BestEffort("the line of progress")
+    )
     path = place / "space.yaml"
     path.write_text(json.dumps(space_in(place).document()))
     return str(path)
 
 
 def require_results(home):
-    assert [record.status for record in open_sweep(home, "toy").records()] == ["done"] * 3
+    assert [record.status for record in open_sweep(home, "toy").records()] == [
+        "done"
+    ] * 3
 
 
 @pytest.mark.parametrize(
@@ -65,11 +71,15 @@ def test_what_shows_a_sweep_never_ends_it(
     require_results(tmp_path / "home")
     said = capsys.readouterr().err + screen.getvalue()
     assert said.count(f"{what} failed (boom): the ") == 1
-    assert said.count("boom") == 1 + said.count("the line of progress failed (boom)") <= 2
+    assert (
+        said.count("boom") == 1 + said.count("the line of progress failed (boom)") <= 2
+    )
     assert "in two lines" not in said
 
 
-@pytest.mark.parametrize("name", ["create_run", "log_batch", "log_text", "set_terminated"])
+@pytest.mark.parametrize(
+    "name", ["create_run", "log_batch", "log_text", "set_terminated"]
+)
 def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up(
     name, toy, tmp_path, monkeypatch, capsys
 ):
@@ -93,10 +103,15 @@ def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up
         assert store.list_artifacts(run.info.run_id)
 
 
-def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(toy, tmp_path, monkeypatch, capsys):
+def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(
+    toy, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
     make_store(settings_in(tmp_path))
-    client, create = mlflow.tracking.MlflowClient, mlflow.tracking.MlflowClient.create_run
+    client, create = (
+        mlflow.tracking.MlflowClient,
+        mlflow.tracking.MlflowClient.create_run,
+    )
 
     def delete_and_create(self, experiment, *args, **named):
         if self.get_experiment(experiment).lifecycle_stage == "active":
@@ -107,10 +122,16 @@ def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(toy, tmp_path, monk
         patch.setattr(client, "create_run", delete_and_create)
         assert cli.run(["run", toy]) == 0
     require_results(tmp_path / "home")
-    (said,) = [line for line in capsys.readouterr().err.splitlines() if "MLflow failed" in line]
+    (said,) = [
+        line for line in capsys.readouterr().err.splitlines() if "MLflow failed" in line
+    ]
     assert "mlflow experiments restore --experiment-id 1" in said
     assert said.endswith(": the sweep goes on"), "a resume delivers nothing before that"
-    for words in (["run", toy, "--name", "b"], ["resume", "toy"], ["delete", "toy", "--yes"]):
+    for words in (
+        ["run", toy, "--name", "b"],
+        ["resume", "toy"],
+        ["delete", "toy", "--yes"],
+    ):
         assert cli.run(words) == 2
         (said,) = capsys.readouterr().err.splitlines()
         assert "mlflow experiments restore --experiment-id 1" in said

@@ -42,13 +42,26 @@ def space_file(folder, **fields):
 
 
 def ran(*words, **options):
-    """A process that has ended: of Python, or of a shell whose first argument is its path."""
-    started = [sys.executable, *words] if words[0][0] == "-" else [*words, sys.executable]
+    """A process that has ended: of Python, or of a shell whose first argument is its
+    path.
+    """
+    started = (
+        [sys.executable, *words] if words[0][0] == "-" else [*words, sys.executable]
+    )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.run(started, **{**pipes, **options})
 
 
-HEAVY = ("torch", "ray", "mlflow", "pandas", "scipy", "numpy", "dp_accounting", "transformers")
+HEAVY = (
+    "torch",
+    "ray",
+    "mlflow",
+    "pandas",
+    "scipy",
+    "numpy",
+    "dp_accounting",
+    "transformers",
+)
 
 
 def modules_after(*arguments):
@@ -82,11 +95,14 @@ def test_a_space_that_was_planned_is_planned_without_slow_imports(place):
 
 @pytest.mark.parametrize(
     ("arguments", "most"),
-    [(["--help"], 4), pytest.param(["plan", "paper_linear", "--json"], 24, marks=pytest.mark.slow)],
+    [
+        (["--help"], 4),
+        pytest.param(["plan", "paper_linear", "--json"], 24, marks=pytest.mark.slow),
+    ],
 )
 def test_an_answer_comes_in_time(arguments, most):
-    """In starts of the libraries that every command needs (one takes 0.1 s where `--help` takes
-    0.3 s), which a slow or busy machine prolongs as well.
+    """In starts of the libraries that every command needs (one takes 0.1 s where
+    `--help` takes 0.3 s), which a slow or busy machine prolongs as well.
     """
 
     def seconds(*options):
@@ -96,7 +112,9 @@ def test_an_answer_comes_in_time(arguments, most):
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     libraries = "import pydantic, rich.console, typer"
-    pairs = [(seconds("-m", "sweep", *arguments), seconds("-c", libraries)) for _ in range(3)]
+    pairs = [
+        (seconds("-m", "sweep", *arguments), seconds("-c", libraries)) for _ in range(3)
+    ]
     answer, start = (min(each) for each in zip(*pairs, strict=True))
     assert answer < most * start
 
@@ -106,7 +124,10 @@ def test_every_command_explains_itself(command, line):
     assert "Usage: " in line.says(command, "--help")
 
 
-COMPLETED = {"sweep re": {"report", "resume"}, "sweep run quick --tracking ml": {"mlflow"}}
+COMPLETED = {
+    "sweep re": {"report", "resume"},
+    "sweep run quick --tracking ml": {"mlflow"},
+}
 
 
 @pytest.mark.parametrize("line", COMPLETED)
@@ -137,7 +158,9 @@ def test_an_argument_that_is_no_text_is_refused(line, words):
         ("json", "mine.jsonl line 201"),
     ],
 )
-def test_a_damaged_data_file_is_refused_before_anything_starts(place, line, damage, message):
+def test_a_damaged_data_file_is_refused_before_anything_starts(
+    place, line, damage, message
+):
     path = place / "mine.jsonl"
     lines = {
         "tag": b'{"tokens": ["secret"], "tags": ["X-city"], "intent": "call"}\n',
@@ -158,7 +181,9 @@ def test_a_damaged_data_file_is_refused_before_anything_starts(place, line, dama
     assert not (place / "home" / "toy").exists()
 
 
-@pytest.mark.parametrize("variable", ["SWEEP_HOME", "SWEEP_DATA_DIR", "SWEEP_CACHE_DIR"])
+@pytest.mark.parametrize(
+    "variable", ["SWEEP_HOME", "SWEEP_DATA_DIR", "SWEEP_CACHE_DIR"]
+)
 @pytest.mark.parametrize(
     ("where", "reason"),
     [
@@ -170,14 +195,19 @@ def test_a_damaged_data_file_is_refused_before_anything_starts(place, line, dama
         ("\udcff", "without halves of surrogate pairs"),
     ],
 )
-def test_a_folder_that_can_be_none_is_named(place, line, monkeypatch, variable, where, reason):
+def test_a_folder_that_can_be_none_is_named(
+    place, line, monkeypatch, variable, where, reason
+):
     (place / "file").touch()
     (place / "dangling").symlink_to("nowhere")
     (place / "loop").symlink_to("loop")
     monkeypatch.setenv(variable, str(place / where))
     for command in (["run", space_file(place)], ["list"]):
         said = line.refused(*command)
-        assert f"expected {variable} to be a folder, or the path of a new one, got '" in said
+        assert (
+            f"expected {variable} to be a folder, or the path of a new one, got '"
+            in said
+        )
         assert reason in said
 
 
@@ -211,7 +241,9 @@ def test_a_problem_of_the_system_has_words(line, monkeypatch, problem, code, mes
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_plan_without_a_trial_to_run_is_a_refusal(place, line, form):
-    """The exit code and the sentence are those of `sweep run`; the refused trials are listed."""
+    """The exit code and the sentence are those of `sweep run`; the refused trials are
+    listed.
+    """
     given = [space_file(place), "--set", "budget.epsilon=0.001"]
     code, out, err = line("plan", *given, *form)
     assert (code, err) == (2, line("run", *given)[2])
@@ -230,7 +262,10 @@ def test_a_finished_sweep_is_exported_and_deleted(place, line):
     assert found["epsilons"] == [pytest.approx(32.18, abs=0.01)]
     for option in (["--best", "leakage"], ["--epsilon-max", "8"]):
         said = line.refused("export", "toy", "--trial", trial, *option)
-        assert f"expected --trial or {' '.join(option)}, which chooses a trial, got both" in said
+        assert (
+            f"expected --trial or {' '.join(option)}, which chooses a trial, got both"
+            in said
+        )
         assert not Path(f"toy-{trial}").exists()
     many = place / "front"
     exported = line.facts(*large, many, "--best", "pareto")["exported"]
@@ -243,7 +278,9 @@ def test_a_finished_sweep_is_exported_and_deleted(place, line):
 
 
 def test_a_command_ends_when_its_threads_and_exit_functions_have():
-    """What is printed arrives whole, with the exit code; no object is freed one by one."""
+    """What is printed arrives whole, with the exit code; no object is freed one by
+    one.
+    """
     program = """
 import atexit, threading, time
 from sweep import cli
@@ -302,9 +339,15 @@ cli.main()
 def test_any_stream_takes_any_answer(place):
     run_untracked(place)
     c = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    for environment in (c, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}):
+    for environment in (
+        c,
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "latin-1"},
+    ):
         commands = ("show toy --json", "show toy", "fields", "data list")
-        done = ran("-c", SEVERAL, *commands, env={**os.environ, **environment}, text=False)
+        done = ran(
+            "-c", SEVERAL, *commands, env={**os.environ, **environment}, text=False
+        )
         assert (done.returncode, done.stderr) == (0, b"")
         first, end = json.JSONDecoder().raw_decode(done.stdout.decode("latin-1"))
         assert first["trials"]
@@ -320,7 +363,10 @@ def test_json_stays_json_in_any_encoding(text, encoding):
 
 def test_a_reader_that_leaves_is_one_line():
     done = ran("bash", "-c", '"$0" -m sweep fields | true; exit "${PIPESTATUS[0]}"')
-    assert (done.returncode, done.stderr) == (1, "error: cannot write to stdout: Broken pipe\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: cannot write to stdout: Broken pipe\n",
+    )
 
 
 @pytest.mark.parametrize("stderr", [">&-", ">/dev/full"])
@@ -380,7 +426,9 @@ def test_the_ui_serves_mlflow_and_ends_with_its_process(place):
     assert len(found["token"]) >= 22
     assert _status(f"{address}/health") == 401
     assert _status(f"{address}/health", found["token"]) == 200
-    with build_opener(HTTPCookieProcessor()).open(found["mlflow"]) as page:  # as a browser does
+    with build_opener(HTTPCookieProcessor()).open(
+        found["mlflow"]
+    ) as page:  # as a browser does
         assert (page.status, page.url) == (200, f"{address}/")
     process.terminate()
     assert process.wait(30) == 143

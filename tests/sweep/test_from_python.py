@@ -15,7 +15,9 @@ def test_a_sweep_is_run_and_continued(tmp_path, capsys, toy_trials):
     with refused("would"):
         sweep.run(document, budget_total=1e-3, settings=settings, quiet=True)
     with refused(r"budget.epsilon"):
-        sweep.run(document, overrides={"budget.epsilon": -1}, settings=settings, quiet=True)
+        sweep.run(
+            document, overrides={"budget.epsilon": -1}, settings=settings, quiet=True
+        )
     assert not (tmp_path / "home" / "toy").exists()
     assert capsys.readouterr().err == ""
     first = sweep.run(document, budget_total=1e6, settings=settings)
@@ -26,7 +28,9 @@ def test_a_sweep_is_run_and_continued(tmp_path, capsys, toy_trials):
     with refused("toy"):
         sweep.run({**document, "variants": more}, settings=settings, quiet=True)
     with refused("the space with which toy was started"):
-        sweep.run({**document, "variants": more}, settings=settings, quiet=True, resume=True)
+        sweep.run(
+            {**document, "variants": more}, settings=settings, quiet=True, resume=True
+        )
     again = sweep.run(document, settings=settings, quiet=True, resume=True)
     assert again.equals(first), "finished trials are kept"
     assert sweep.results("toy", settings=settings).equals(again)

@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def not_in_the_background():
-    """A shell starts background jobs with Ctrl-C ignored, and `nohup` with SIGHUP; programs below
-    would inherit it."""
+    """A shell starts background jobs with Ctrl-C ignored, and `nohup` with SIGHUP;
+    programs below would inherit it.
+    """
     ignored = [
         number
         for number in (signal.SIGINT, signal.SIGHUP)
@@ -111,7 +112,9 @@ def test_the_line_is_the_last_one_whatever_is_written(tmp_path):
     assert last.startswith("interrupted: ")
 
 
-@pytest.mark.parametrize("swallows", ["pass", "raise SystemExit(1)", "raise ValueError"])
+@pytest.mark.parametrize(
+    "swallows", ["pass", "raise SystemExit(1)", "raise ValueError"]
+)
 def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows):
     process = start(
         f"""
@@ -214,7 +217,9 @@ def test_a_signal_that_was_ignored_stays_ignored():
 
 
 def test_a_signal_while_the_interpreter_ends_changes_nothing():
-    """All was done: the exit code is that of the work, not that of a process that was killed."""
+    """All was done: the exit code is that of the work, not that of a process that was
+    killed.
+    """
     process = start(
         "sys.last = AtEnd()",
         before="""

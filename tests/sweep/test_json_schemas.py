@@ -1,4 +1,6 @@
-"""What `--json` prints is what `_schemas.yaml` says, and every such document is in it."""
+"""What `--json` prints is what `_schemas.yaml` says, and every such document is in
+it.
+"""
 
 import json
 import math
@@ -27,7 +29,9 @@ def test_every_document_has_a_schema():
 
 def test_a_figure_that_is_no_number_is_null(capsys):
     """It was no JSON, which ended the command in a traceback."""
-    _output.print_json("report", {"epsilon_max": math.inf, "metrics": {"loss": math.nan}})
+    _output.print_json(
+        "report", {"epsilon_max": math.inf, "metrics": {"loss": math.nan}}
+    )
     shown = json.loads(capsys.readouterr().out)
     assert (shown["epsilon_max"], shown["metrics"]) == ("inf", {"loss": None})
 
@@ -51,7 +55,9 @@ def test_documents_about_sweeps(line, place):
 def test_documents_about_data_and_fields(line, place):
     answer = line.document
     space_in(place)  # writes the corpus
-    assert {each["path"][:7] for each in answer("fields", "privacy")["fields"]} == {"privacy"}
+    assert {each["path"][:7] for each in answer("fields", "privacy")["fields"]} == {
+        "privacy"
+    }
     assert answer("data list")["corpora"]
     assert answer("data describe", "mine.jsonl")["num_records"] > 0
     made = ("communication", "--set", "num_utterances=1000")
@@ -68,7 +74,12 @@ def test_a_field_that_is_missing_new_or_of_another_type_is_found():
     schema = _schemas.schema("data convert")
     right = {"path": "a", "num_records": 1, "num_invalid": 0, "reading": {}}
     assert problems(schema, right) == []
-    for wrong in ({"num_records": 1.0}, {"num_records": "inf"}, {"more": 1}, {"path": None}):
+    for wrong in (
+        {"num_records": 1.0},
+        {"num_records": "inf"},
+        {"more": 1},
+        {"path": None},
+    ):
         assert problems(schema, right | wrong), wrong
     del right["path"]
     assert problems(schema, right)

@@ -1,5 +1,5 @@
-"""Every file of a home removed, emptied, cut, older or another home's: nothing becomes cheaper, is
-trained again or leaves, and what is refused is one line with a way on.
+"""Every file of a home removed, emptied, cut, older or another home's: nothing becomes
+cheaper, is trained again or leaves, and what is refused is one line with a way on.
 """
 
 import json
@@ -25,8 +25,8 @@ from trainables.io.documents import format_yaml
 
 pytestmark = IGNORED
 REFUSED, FAILED, MARKED, SAME, NONE = "refused", "failed", "marked", "same", "-"
-# By file: what happens where it is removed, emptied, cut, older, another home's. "-": it is empty,
-# has no older copy, or is the same in every home.
+# By file: what happens where it is removed, emptied, cut, older, another home's. "-":
+# it is empty, has no older copy, or is the same in every home.
 _LOG = {
     "sweep.jsonl": (REFUSED,) * 5,
     "sweep.head": (REFUSED, REFUSED, REFUSED, SAME, REFUSED),
@@ -42,7 +42,14 @@ _ENDED = {
     "privacy_card.json": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
     "privacy_card.md": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
 }
-_ENCODED = ("corpus.json", "intents.npy", "offsets.npy", "outside.npy", "part.npy", "tags.npy")
+_ENCODED = (
+    "corpus.json",
+    "intents.npy",
+    "offsets.npy",
+    "outside.npy",
+    "part.npy",
+    "tags.npy",
+)
 TABLE = {
     "ledger.jsonl": (REFUSED,) * 5,
     "ledger.head": (REFUSED, REFUSED, REFUSED, SAME, REFUSED),
@@ -58,11 +65,20 @@ TABLE = {
     "picked/vault/ledger.key": (SAME, SAME, SAME, NONE, SAME),
     "picked/vault/ledger.lock": (SAME, NONE, NONE, NONE, NONE),
     **{f"picked/vault/draws/{name}": answers for name, answers in _LOG.items()},
-    **{f"picked/vault/draws/trials/DRAW/{name}": answers for name, answers in _ENDED.items()},
+    **{
+        f"picked/vault/draws/trials/DRAW/{name}": answers
+        for name, answers in _ENDED.items()
+    },
     **{f"stopped/{name}": answers for name, answers in _LOG.items()},
     **{f"stopped/trials/ID/{name}": answers for name, answers in _ENDED.items()},
     "stopped/trials/OPEN/checkpoint/state.json": (FAILED, FAILED, FAILED, NONE, FAILED),
-    "stopped/trials/OPEN/checkpoint/tensors.safetensors": (FAILED, FAILED, FAILED, NONE, FAILED),
+    "stopped/trials/OPEN/checkpoint/tensors.safetensors": (
+        FAILED,
+        FAILED,
+        FAILED,
+        NONE,
+        FAILED,
+    ),
     "stopped/trials/OPEN/config.yaml": (SAME, SAME, SAME, NONE, SAME),
     "cache/figures.jsonl": (SAME, SAME, SAME, NONE, NONE),
     "cache/.json_lines-KEY.lock": (SAME, NONE, NONE, NONE, NONE),
@@ -85,8 +101,13 @@ class Place:
         self._others = {name: other / place for name, place in by_name(other).items()}
         self.spent = self._total()
         folders = {name: SweepFolder(self.home / name) for name in lost_state.SWEEPS}
-        self.totals = {name: spend_of(folder)[0].epsilon for name, folder in folders.items()}
-        self.sources = [self._write("new", "mine.jsonl"), self._write("near", "near.jsonl")]
+        self.totals = {
+            name: spend_of(folder)[0].epsilon for name, folder in folders.items()
+        }
+        self.sources = [
+            self._write("new", "mine.jsonl"),
+            self._write("near", "near.jsonl"),
+        ]
         self.trained, self.capsys = [], capsys
         self._is_whole = True
 
@@ -96,7 +117,9 @@ class Place:
         return ledger.spend(name).total.epsilon
 
     def _write(self, name, file):
-        """A space of one trial; `near.jsonl` shares all records but one with the data set."""
+        """A space of one trial; `near.jsonl` shares all records but one with the data
+        set.
+        """
         if not (self.whole / file).exists():
             text = (self.whole / "mine.jsonl").read_text()
             (self.whole / file).write_text(text.replace("person0", "somebody"))
@@ -104,7 +127,11 @@ class Place:
             **{"name": "json_lines", "path": str(self.whole / file), "num_records": 90},
             "schema_file": str(self.whole / "mine.schema.json"),
         }
-        base = {**lost_state.SWEEPS["done"]["base"], "data": data, "evaluation": {"attacks": []}}
+        base = {
+            **lost_state.SWEEPS["done"]["base"],
+            "data": data,
+            "evaluation": {"attacks": []},
+        }
         fields = {
             **{"name": name, "base": base, "axes": {"privacy.noise_multiplier": [4.0]}},
             "resources": {"executor": "local"},
@@ -121,7 +148,9 @@ class Place:
         self._is_whole = False
 
     def copies(self, name):
-        """The file, its older copy, and another home's; None where there is none, or no other."""
+        """The file, its older copy, and another home's; None where there is none, or no
+        other.
+        """
         place = self.of[name]
         file, older = self._kept / place, self.whole / "older" / place
         found = [self.home / place]
@@ -146,13 +175,19 @@ class Place:
         sweep, out = name.split("/")[0], self.whole / "out"
         export = ("export", "--any-epsilon", "--to", out)
         if sweep not in lost_state.SWEEPS:
-            yield from (("ledger", "--json"), (*export, "picked"), ("resume", "stopped", "--json"))
+            yield from (
+                ("ledger", "--json"),
+                (*export, "picked"),
+                ("resume", "stopped", "--json"),
+            )
             return
         yield ("show", sweep, "--json")
         if sweep == "picked":
             yield (*export, sweep)
         else:
-            place = self.of.get(name if "/ID/" in name else f"{sweep}/trials/ID/config.yaml")
+            place = self.of.get(
+                name if "/ID/" in name else f"{sweep}/trials/ID/config.yaml"
+            )
             yield (*export, sweep, "--trial", place.split("/")[2])
         yield ("resume", sweep, "--json")
         if sweep == "picked":
@@ -188,9 +223,9 @@ def place(built, monkeypatch, capsys):
 
 
 def outcome(place, name):
-    """What the commands that read a file do. Whatever it is: no epoch is trained that had been, the
-    ledger's total does not fall, no new sweep fits into a budget that is full, and no other trial
-    of the selection leaves.
+    """What the commands that read a file do. Whatever it is: no epoch is trained that
+    had been, the ledger's total does not fall, no new sweep fits into a budget that is
+    full, and no other trial of the selection leaves.
     """
     before = store.open_sweep(place.whole.parent / "kept", "picked").records()
     found, unsealed = SAME, False
@@ -213,7 +248,9 @@ def outcome(place, name):
             assert card["sweep_total"]["epsilon"] == place.totals[name]
         elif command[0] in ("show", "resume") and found == SAME:
             shown = json.loads(out)
-            is_marked = shown.get("damages") or any(t["reason"] for t in shown["trials"])
+            is_marked = shown.get("damages") or any(
+                t["reason"] for t in shown["trials"]
+            )
             found = MARKED if is_marked else SAME
         shutil.rmtree(place.whole / "out", ignore_errors=True)
     for source in place.sources:
@@ -240,24 +277,40 @@ def test_the_table_has_every_file_of_a_home(place):
     for name, answers in TABLE.items():
         file, *copies = place.copies(name)
         is_empty = file.stat().st_size == 0
-        there = [True, not is_empty, not is_empty, *(copy is not None for copy in copies)]
+        there = [
+            True,
+            not is_empty,
+            not is_empty,
+            *(copy is not None for copy in copies),
+        ]
         assert [answer != NONE for answer in answers] == there, name
 
 
 @pytest.mark.parametrize(("name", "how"), CASES)
-def test_a_file_that_is_lost_makes_nothing_cheaper_public_or_trained_again(place, name, how):
+def test_a_file_that_is_lost_makes_nothing_cheaper_public_or_trained_again(
+    place, name, how
+):
     file, older, other = place.copies(name)
     DAMAGES[how](file, older, other)
     assert outcome(place, name) == TABLE[name][list(DAMAGES).index(how)]
 
 
-# Files, or folders, that are lost together, and where they come from; the sweep that says so.
+# Files, or folders, that are lost together, and where they come from; the sweep that
+# says so.
 _TOGETHER = {
     "ledger and head removed": (("ledger.jsonl", "ledger.head"), None, "done"),
     "ledger and head older": (("ledger.jsonl", "ledger.head"), "older", "done"),
-    "ledger and head another home's": (("ledger.jsonl", "ledger.head"), "other", "done"),
+    "ledger and head another home's": (
+        ("ledger.jsonl", "ledger.head"),
+        "other",
+        "done",
+    ),
     "log and head older": (("done/sweep.jsonl", "done/sweep.head"), "older", "done"),
-    "log and head another home's": (("done/sweep.jsonl", "done/sweep.head"), "other", "done"),
+    "log and head another home's": (
+        ("done/sweep.jsonl", "done/sweep.head"),
+        "other",
+        "done",
+    ),
     "log and head removed": (("done/sweep.jsonl", "done/sweep.head"), None, "done"),
     "vault removed": (("picked/vault",), None, "picked"),
     "vault older": (("picked/vault",), "older", "picked"),
@@ -268,7 +321,11 @@ _TOGETHER = {
         None,
         "picked",
     ),
-    "vault and ledger removed": (("picked/vault", "ledger.jsonl", "ledger.head"), None, "picked"),
+    "vault and ledger removed": (
+        ("picked/vault", "ledger.jsonl", "ledger.head"),
+        None,
+        "picked",
+    ),
 }
 
 
@@ -280,11 +337,21 @@ def test_files_that_are_lost_together_are_known_by_the_others(place, lost):
         remove = shutil.rmtree if (place.home / part).is_dir() else os.unlink
         remove(place.home / part)
         if source is not None:
-            top = place.whole / "older" if source == "older" else place.whole.parent / "b" / "home"
+            top = (
+                place.whole / "older"
+                if source == "older"
+                else place.whole.parent / "b" / "home"
+            )
             copy = shutil.copytree if (top / part).is_dir() else shutil.copyfile
             copy(top / part, place.home / part)
-    last = ("unseal", sweep, "--yes") if sweep == "picked" else ("export", sweep, "--any-epsilon")
-    commands = [last] if "vault's ledger" in lost else [("resume", sweep, "--json"), last]
+    last = (
+        ("unseal", sweep, "--yes")
+        if sweep == "picked"
+        else ("export", sweep, "--any-epsilon")
+    )
+    commands = (
+        [last] if "vault's ledger" in lost else [("resume", sweep, "--json"), last]
+    )
     if "ledger and head" in lost and "vault" not in lost:
         commands += [("ledger", "--json"), ("resume", "stopped", "--json")]
     for command in commands:
@@ -293,18 +360,26 @@ def test_files_that_are_lost_together_are_known_by_the_others(place, lost):
         assert "restore" in err or (command[0] == "export" and "has finished" in err)
     if "log and head" not in lost:
         for source in place.sources:
-            assert place.says("run", source, "--budget-total", place.spent + 0.05)[0] == 2
+            assert (
+                place.says("run", source, "--budget-total", place.spent + 0.05)[0] == 2
+            )
     assert place.trained == []
     if sweep == "picked":
         kept = store.open_sweep(place.whole.parent / "kept", sweep)
         assert store.open_sweep(place.home, sweep).records() == kept.records()
-        assert "restore" in place.says("show", sweep)[1] or "removed" not in lost or "'s" in lost
+        assert (
+            "restore" in place.says("show", sweep)[1]
+            or "removed" not in lost
+            or "'s" in lost
+        )
 
 
 def test_a_trial_whose_folder_is_removed_is_trained_and_paid_for_again(place):
     """Its charges stay; the new ones are of a new attempt."""
     folder = store.open_sweep(place.home, "stopped")
-    (trial,) = [t.id for t in folder.plan().to_run if folder.state().trial(t.id).result is None]
+    (trial,) = [
+        t.id for t in folder.plan().to_run if folder.state().trial(t.id).result is None
+    ]
     before = len(Ledger(place.home / FILE).of_sweep(folder.ledger_name))
     shutil.rmtree(folder.trial_folder(trial))
     assert place.says("resume", "stopped", "--json")[0] == 0

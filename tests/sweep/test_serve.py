@@ -1,5 +1,5 @@
-"""MLflow's server for `sweep ui`: it asks for its token, ours ends with its block, and those of
-others are left alone.
+"""MLflow's server for `sweep ui`: it asks for its token, ours ends with its block, and
+those of others are left alone.
 """
 
 import json
@@ -30,7 +30,9 @@ _API = "/api/2.0/mlflow-artifacts/artifacts"
 
 
 def status_of(url, *, method="GET", content=None, cookie="", host=None):
-    """The status of a request and its headers, of the first answer: no redirect is followed."""
+    """The status of a request and its headers, of the first answer: no redirect is
+    followed.
+    """
 
     class Stay(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *args):
@@ -56,7 +58,13 @@ def free_port():
 
 def as_nobody(program, *arguments):
     """What a Python program of another user prints."""
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/env"]
+    command = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "/usr/bin/env",
+    ]
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
     done = subprocess.run(
         [*command, "-i", python, "-c", program, *arguments],
@@ -79,7 +87,9 @@ def can_be_nobody():
 
 @contextmanager
 def web_server(pages):
-    """A server with JSON `pages` by path, without their query; 404 for any other. Its port."""
+    """A server with JSON `pages` by path, without their query; 404 for any other. Its
+    port.
+    """
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -92,7 +102,9 @@ def web_server(pages):
             """Nothing is printed."""
 
     server = HTTPServer((serve.HOST, 0), Pages)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}
+    )
     thread.start()
     try:
         yield server.server_port
@@ -102,9 +114,13 @@ def web_server(pages):
         server.server_close()
 
 
-def test_servers_of_this_machine_are_not_asked_through_a_proxy(silent_port, monkeypatch):
+def test_servers_of_this_machine_are_not_asked_through_a_proxy(
+    silent_port, monkeypatch
+):
     """It would look for them on its own machine."""
-    monkeypatch.setattr("urllib.request._opener", None)  # it keeps what it read at its first use
+    monkeypatch.setattr(
+        "urllib.request._opener", None
+    )  # it keeps what it read at its first use
     monkeypatch.setenv("http_proxy", f"http://{serve.HOST}:{silent_port}")
     with web_server({_EXPERIMENT: {"experiment": {"experiment_id": "4"}}}) as port:
         address = f"http://{serve.HOST}:{port}"
@@ -116,7 +132,9 @@ def test_a_tracking_server_of_the_settings_is_used_as_it_is(settings):
     remote = replace(settings, tracking_uri="http://mlflow.example:5000")
     with serve.mlflow_server(remote, port=1, token="t") as found:
         assert found == serve.Server("http://mlflow.example:5000")
-        assert found.link("/#/experiments/1/runs").endswith("example:5000/#/experiments/1/runs")
+        assert found.link("/#/experiments/1/runs").endswith(
+            "example:5000/#/experiments/1/runs"
+        )
     assert not settings.home.exists()
 
 
@@ -132,8 +150,16 @@ def test_the_server_answers_nobody_without_its_token(settings, free_port):
         asked += [
             (f"{found.address}{_API}/private.txt", "GET", None),
             (f"{found.address}{_API}/from_outside.txt", "PUT", b"x"),
-            (f"{found.address}/ajax-api/2.0/mlflow/experiments/search?max_results=1", "GET", None),
-            (f"{found.address}/api/2.0/mlflow/experiments/create", "POST", b'{"name": "x"}'),
+            (
+                f"{found.address}/ajax-api/2.0/mlflow/experiments/search?max_results=1",
+                "GET",
+                None,
+            ),
+            (
+                f"{found.address}/api/2.0/mlflow/experiments/create",
+                "POST",
+                b'{"name": "x"}',
+            ),
             (f"{found.address}/graphql", "POST", b"{}"),
             (f"{found.address}/?token=another", "GET", None),
         ]
@@ -146,17 +172,24 @@ def test_the_server_answers_nobody_without_its_token(settings, free_port):
                 "    try: print(r.urlopen(url).status)\n"
                 "    except e.HTTPError as refused: print(refused.code)\n"
             )
-            said = as_nobody(program, *(url for url, method, _ in asked if method == "GET"))
+            said = as_nobody(
+                program, *(url for url, method, _ in asked if method == "GET")
+            )
             assert set(said.split()) == {"401"}
 
-        # The link leads to the same page without the token, and the cookie opens the others.
-        status, headers = status_of(found.link("/#/experiments/1/runs").partition("#")[0])
+        # The link leads to the same page without the token, and the cookie opens the
+        # others.
+        status, headers = status_of(
+            found.link("/#/experiments/1/runs").partition("#")[0]
+        )
         assert (status, headers["Location"]) == (303, "/")
         cookie = headers["Set-Cookie"].partition(";")[0]
         assert status_of(f"{found.address}/", cookie=cookie)[0] == 200
         assert status_of(f"{found.address}{_API}/private.txt", cookie=cookie)[0] == 200
         # MLflow's own checks of the host are still there.
-        assert status_of(f"{found.address}/", cookie=cookie, host="evil.example")[0] == 403
+        assert (
+            status_of(f"{found.address}/", cookie=cookie, host="evil.example")[0] == 403
+        )
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MLFLOW_TRACKING_TOKEN", found.token)
@@ -189,7 +222,10 @@ def test_a_process_at_the_port_that_does_not_know_the_token_is_in_the_way(settin
         note = {"token": "t", "store": serve._digest(settings)}
         (settings.home / f".ui-{port}.json").write_text(json.dumps(note))
         with (
-            refused(f"^port {port} is taken by a process of yours.*--port to be a free one, such"),
+            refused(
+                f"^port {port} is taken by a process of yours.*--port to be a free one,"
+                f" such"
+            ),
             serve.mlflow_server(settings, port=port, token="new"),
         ):
             pass
@@ -197,7 +233,9 @@ def test_a_process_at_the_port_that_does_not_know_the_token_is_in_the_way(settin
 
 @pytest.mark.skipif(not can_be_nobody(), reason="needs another user")
 def test_a_port_of_another_user_is_never_ours(settings, free_port, monkeypatch):
-    """It is not even asked, which would tell it the token, and it is no dashboard of Ray."""
+    """It is not even asked, which would tell it the token, and it is no dashboard of
+    Ray.
+    """
     program = (
         "import http.server, sys\n"
         "class Yes(http.server.BaseHTTPRequestHandler):\n"
@@ -208,10 +246,19 @@ def test_a_port_of_another_user_is_never_ours(settings, free_port, monkeypatch):
         "server = http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), Yes)\n"
         "print('ready', flush=True); server.serve_forever()\n"
     )
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/env", "-i"]
+    command = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "/usr/bin/env",
+        "-i",
+    ]
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
     with subprocess.Popen(
-        [*command, python, "-c", program, str(free_port)], stdout=subprocess.PIPE, text=True
+        [*command, python, "-c", program, str(free_port)],
+        stdout=subprocess.PIPE,
+        text=True,
     ) as other:
         try:
             assert other.stdout.readline() == "ready\n"
@@ -219,7 +266,10 @@ def test_a_port_of_another_user_is_never_ours(settings, free_port, monkeypatch):
             note = {"token": "t", "store": serve._digest(settings)}
             (settings.home / f".ui-{free_port}.json").write_text(json.dumps(note))
             with (
-                refused(f"^port {free_port} is taken by another user's process: expected --port"),
+                refused(
+                    f"^port {free_port} is taken by another user's process: expected"
+                    f" --port"
+                ),
                 serve.mlflow_server(settings, port=free_port, token="new"),
             ):
                 pass
@@ -238,14 +288,20 @@ def test_a_dashboard_of_this_user_is_found(monkeypatch):
     assert not processes.is_own_port(serve.HOST, port)
 
 
-@pytest.mark.parametrize("page", [None, {}, {"experiment": None}, [1], "text", {"experiment": 3}])
+@pytest.mark.parametrize(
+    "page", [None, {}, {"experiment": None}, [1], "text", {"experiment": 3}]
+)
 def test_what_is_no_answer_of_mlflow_has_no_experiment(page):
     with web_server({_EXPERIMENT: page}) as port:
-        assert serve.mlflow_experiment(serve.Server(f"http://{serve.HOST}:{port}")) is None
+        assert (
+            serve.mlflow_experiment(serve.Server(f"http://{serve.HOST}:{port}")) is None
+        )
 
 
 @pytest.mark.parametrize("speaks", [True, False])
-def test_a_server_that_speaks_something_else_is_in_the_way(settings, speaks, monkeypatch, capsys):
+def test_a_server_that_speaks_something_else_is_in_the_way(
+    settings, speaks, monkeypatch, capsys
+):
     """Or nothing. One line of the command, exit code 2."""
 
     def speak(server):
@@ -258,7 +314,9 @@ def test_a_server_that_speaks_something_else_is_in_the_way(settings, speaks, mon
                     caller.recv(1_000)
 
     ask = serve._open
-    monkeypatch.setattr(serve, "_open", lambda url, timeout, token: ask(url, timeout=timeout / 10))
+    monkeypatch.setattr(
+        serve, "_open", lambda url, timeout, token: ask(url, timeout=timeout / 10)
+    )
     monkeypatch.setenv("SWEEP_HOME", str(settings.home))
     with socket.create_server((serve.HOST, 0)) as server:
         if speaks:
@@ -282,7 +340,9 @@ def test_a_server_that_ends_names_its_log(settings, free_port, monkeypatch):
 def test_the_password_of_a_store_and_the_token_are_in_no_list_of_processes(
     settings, free_port, monkeypatch
 ):
-    """Every user of the machine can read the arguments of a process, but not its environment."""
+    """Every user of the machine can read the arguments of a process, but not its
+    environment.
+    """
     started = []
 
     def popen(command, *, env, **options):

@@ -1,9 +1,10 @@
-"""A trial function of a few milliseconds: exact arithmetic, real checkpoints, faults on demand.
+"""A trial function of a few milliseconds: exact arithmetic, real checkpoints, faults on
+demand.
 
-The state is the sum, over epochs and the N logical workers, of small whole numbers, so any number
-of processes gives the same bits. Files in the trial's folder order a fault, once:
-`kill` ("rank epoch": SIGKILL before that epoch's report), `raise` ("rank epoch", rank -1: all).
-`slow` holds seconds per epoch.
+The state is the sum, over epochs and the N logical workers, of small whole numbers, so
+any number of processes gives the same bits. Files in the trial's folder order a fault,
+once: `kill` ("rank epoch": SIGKILL before that epoch's report), `raise` ("rank epoch",
+rank -1: all). `slow` holds seconds per epoch.
 """
 
 import json
@@ -45,7 +46,9 @@ def run(config, *, folder, comm, report, data_dir, cache_dir):
         if comm.rank == 0:
             with (folder / "trained.txt").open("a") as lines:
                 seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-                lines.write(f"{epoch} {os.getpid()} {comm.world_size} {comm.device} {seen}\n")
+                lines.write(
+                    f"{epoch} {os.getpid()} {comm.world_size} {comm.device} {seen}\n"
+                )
             fresh = Checkpoint(tensors={}, state={"state": state, "epoch": epoch})
             checkpoint.save(folder, fresh)
         slow = folder / "slow"
@@ -59,7 +62,11 @@ def run(config, *, folder, comm, report, data_dir, cache_dir):
         trial_id=config.id,
         epochs_done=epoch,
         stopped_early=epoch < config.training.epochs,
-        metrics={"ser": state, "validation_ser": state, "threads": float(torch.get_num_threads())},
+        metrics={
+            "ser": state,
+            "validation_ser": state,
+            "threads": float(torch.get_num_threads()),
+        },
         privacy=_privacy(config, epoch),
     )
 
@@ -88,7 +95,9 @@ def _privacy(config, epochs):
 
 
 def _epoch(epoch, state, seconds=0.0):
-    return EpochReport(epochs_done=epoch, seconds=seconds, metrics={"validation_ser": state})
+    return EpochReport(
+        epochs_done=epoch, seconds=seconds, metrics={"validation_ser": state}
+    )
 
 
 def _fault(folder, rank, epoch):

@@ -1,4 +1,6 @@
-"""An existing checkpoint is read or refused, never ignored, which would restart the trial."""
+"""An existing checkpoint is read or refused, never ignored, which would restart the
+trial.
+"""
 
 import shutil
 
@@ -12,7 +14,9 @@ from trainables.system.checkpoint import Checkpoint
 
 
 def save(folder, epoch):
-    checkpoint.save(folder, Checkpoint(tensors={"model.w": torch.ones(2)}, state={"epoch": epoch}))
+    checkpoint.save(
+        folder, Checkpoint(tensors={"model.w": torch.ones(2)}, state={"epoch": epoch})
+    )
 
 
 def test_without_one_there_is_none(tmp_path):

@@ -1,4 +1,6 @@
-"""A lock has one holder, is released with its process, and is not disturbed by checks."""
+"""A lock has one holder, is released with its process, and is not disturbed by
+checks.
+"""
 
 import errno
 import multiprocessing
@@ -28,7 +30,9 @@ def test_one_process_holds_it_until_it_dies(tmp_path):
     assert not is_held(path)
     assert not path.exists(), "looking makes no file"
     mine, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_hold, args=(path, theirs))
+    process = multiprocessing.get_context("fork").Process(
+        target=_hold, args=(path, theirs)
+    )
     process.start()
     assert mine.recv() == "held"
     assert is_held(path)
@@ -45,13 +49,17 @@ def test_one_process_holds_it_until_it_dies(tmp_path):
 def holding(path):
     """A process that holds the lock at `path`."""
     mine, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_hold, args=(path, theirs))
+    process = multiprocessing.get_context("fork").Process(
+        target=_hold, args=(path, theirs)
+    )
     process.start()
     assert mine.recv() == "held"
     return process
 
 
-@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="Linux names who holds a lock")
+@pytest.mark.skipif(
+    not Path("/proc/locks").exists(), reason="Linux names who holds a lock"
+)
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_who_waits_for_long_is_told_for_whom(tmp_path, monkeypatch, capsys, is_stopped):
     monkeypatch.setattr(locks, "_SILENT_SECONDS", 0.1)
@@ -76,9 +84,13 @@ def test_who_waits_for_long_is_told_for_whom(tmp_path, monkeypatch, capsys, is_s
     assert capsys.readouterr().err == ""
 
 
-def test_a_holder_that_this_machine_does_not_show_is_said_to_be_one(tmp_path, monkeypatch, capsys):
+def test_a_holder_that_this_machine_does_not_show_is_said_to_be_one(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(locks, "_SILENT_SECONDS", 0.05)
-    monkeypatch.setattr(locks, "_holder", lambda path: None)  # as of another machine, over NFS
+    monkeypatch.setattr(
+        locks, "_holder", lambda path: None
+    )  # as of another machine, over NFS
     process = holding(tmp_path / "a.lock")
     try:
         with pytest.raises(TimeoutError), alone(tmp_path / "a.lock", patience=0.1):
@@ -86,7 +98,10 @@ def test_a_holder_that_this_machine_does_not_show_is_said_to_be_one(tmp_path, mo
     finally:
         process.kill()
         process.join()
-    assert "which a process that this machine does not show holds" in capsys.readouterr().err
+    assert (
+        "which a process that this machine does not show holds"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
@@ -98,7 +113,10 @@ def test_a_disk_without_locks_is_one_line_with_a_way_on(tmp_path, monkeypatch, n
 
     monkeypatch.setattr("fcntl.flock", flock)
     with (
-        refused(f"^expected a disk that grants locks in {tmp_path}, got .*local disk.*SWEEP_HOME"),
+        refused(
+            f"^expected a disk that grants locks in {tmp_path}, got .*local"
+            f" disk.*SWEEP_HOME"
+        ),
         alone(tmp_path / "a.lock"),
     ):
         pass
@@ -127,7 +145,9 @@ def test_threads_exclude_each_other(tmp_path):
 
 
 def test_many_may_look_at_once(tmp_path):
-    """A look holds the lock for an instant: another look does not take it for a holder."""
+    """A look holds the lock for an instant: another look does not take it for a
+    holder.
+    """
     path = tmp_path / "a.lock"
     path.touch(mode=0o600)
     assert by_four(lambda: [is_held(path) for _ in range(30)]) == [[False] * 30] * 4

@@ -1,4 +1,6 @@
-"""Freed memory goes back to the system where small pieces in use lie between the gaps."""
+"""Freed memory goes back to the system where small pieces in use lie between the
+gaps.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""Where there is a C compiler its libraries are loaded; without one none is, and nothing fails."""
+"""Where there is a C compiler its libraries are loaded; without one none is, and
+nothing fails.
+"""
 
 import os
 import shutil
@@ -42,7 +44,11 @@ def test_without_a_compiler_a_library_made_before_is_not_loaded(tmp_path, monkey
     assert native.library.__wrapped__(source) is None
 
 
-LIBRARIES = {gram: "_native_norms", dropout: "_native_factors", box_muller: "_native_normals"}
+LIBRARIES = {
+    gram: "_native_norms",
+    dropout: "_native_factors",
+    box_muller: "_native_normals",
+}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ from trainables.tasks.parsing import ParserSettings
 
 # Half a minute on 2,000 pairs.
 SMALL = ParserSettings(
-    sizes=ParserSizes(width=64, feed_forward=256), epochs=8, warmup_steps=50, learning_rate=2e-3
+    sizes=ParserSizes(width=64, feed_forward=256),
+    epochs=8,
+    warmup_steps=50,
+    learning_rate=2e-3,
 )
 NAMES = ("Ann", "Bo", "Cy", "Di", "Eve", "Flo", "Gus", "Hal", "Ida", "Jo")
 DAYS = ("Monday", "Tuesday", "Friday", "Sunday")
@@ -47,8 +50,10 @@ def write_pairs(folder, *, training=120, human=60):
 
 
 def tiny(place, **changes):
-    """A trial of a few thousand parameters; `changes` by dotted path. `place` is named relative to
-    the data directory, because a trial's coins follow from its configuration."""
+    """A trial of a few thousand parameters; `changes` by dotted path. `place` is named
+    relative to the data directory, because a trial's coins follow from its
+    configuration.
+    """
     fields = {
         "task": "synthesis",
         "engine": "dp_sgd",

@@ -1,4 +1,6 @@
-"""Trials have fixed keys and quick figures; they share step audits and features, which are slow."""
+"""Trials have fixed keys and quick figures; they share step audits and features, which
+are slow.
+"""
 
 import functools
 

@@ -1,4 +1,6 @@
-"""Adaptation by synthetic text: a function that the public pairs lack is learnt from it."""
+"""Adaptation by synthetic text: a function that the public pairs lack is learnt from
+it.
+"""
 
 import torch
 
@@ -7,18 +9,26 @@ from tests.refusals import refused
 from tests.tasks.test_parsing import TINY
 from trainables.data.pairs import Pair, PairCorpus
 
-NAMES = [f"{a}{b}" for a in ("an", "to", "ki", "jo", "su") for b in ("na", "mo", "ta", "be")]
+NAMES = [
+    f"{a}{b}" for a in ("an", "to", "ki", "jo", "su") for b in ("na", "mo", "ta", "be")
+]
 
 
 def rows_of(verb, head, names):
-    return tuple(Pair(f"{verb} with {n}", f'(Yield ({head} (name "{n}")))', "d") for n in names)
+    return tuple(
+        Pair(f"{verb} with {n}", f'(Yield ({head} (name "{n}")))', "d") for n in names
+    )
 
 
 def learn(public, private, synthetic, *, steps=1):
-    """The rows of the two sets of pairs and of the synthetic ones, all tested on eight of each."""
+    """The rows of the two sets of pairs and of the synthetic ones, all tested on eight
+    of each.
+    """
     made = (public, private, BOOK[:8] + WEATHER[:8])
     one, other, test = (PairCorpus("toy", pairs, public=True) for pairs in made)
-    return adapt(one, other, synthetic, test, rule="Weather", settings=TINY, steps=steps, seed=0)
+    return adapt(
+        one, other, synthetic, test, rule="Weather", settings=TINY, steps=steps, seed=0
+    )
 
 
 BOOK, WEATHER = rows_of("book", "Book", NAMES), rows_of("forecast", "Weather", NAMES)
@@ -26,9 +36,14 @@ BOOK, WEATHER = rows_of("book", "Book", NAMES), rows_of("forecast", "Weather", N
 
 def test_none_cannot_write_the_function_and_synthetic_text_teaches_it():
     torch.set_num_threads(1)
-    rows = learn(BOOK, WEATHER, {"mine": [f"forecast with {n}" for n in NAMES[8:]]}, steps=80)
+    rows = learn(
+        BOOK, WEATHER, {"mine": [f"forecast with {n}" for n in NAMES[8:]]}, steps=80
+    )
     assert list(rows) == ["none", "mine", "full"]
-    exact = {name: row["scores"]["with"]["exact_match_anonymous"] for name, row in rows.items()}
+    exact = {
+        name: row["scores"]["with"]["exact_match_anonymous"]
+        for name, row in rows.items()
+    }
     assert exact["none"] == 0
     assert exact["mine"] > 0.7
     assert exact["full"] > 0.7

@@ -1,4 +1,6 @@
-"""Whole trials of heads on the encoder that ships; at epsilon 0 they predict from names alone."""
+"""Whole trials of heads on the encoder that ships; at epsilon 0 they predict from names
+alone.
+"""
 
 import shutil
 from unittest.mock import Mock
@@ -55,12 +57,20 @@ def trained(tmp_path_factory, cache):
 def test_few_private_steps_improve_on_what_the_names_say(trained):
     """And the checkpoint names the encoder by its files."""
     found, place = trained
-    assert checkpoint.state_of(place)[ENCODER] == files_digest({"encoder": "dialogues"}) != ""
+    assert (
+        checkpoint.state_of(place)[ENCODER]
+        == files_digest({"encoder": "dialogues"})
+        != ""
+    )
     metrics = found.metrics
     assert metrics["ser"] < 0.5 * metrics["ser_before_training"]
     assert 7.84 <= metrics["epsilon"] <= 8
     public = " / ".join(found.privacy.public)
-    for what in ("labels' names", "for whitening, over utterances", "took 1 out of its pretrain"):
+    for what in (
+        "labels' names",
+        "for whitening, over utterances",
+        "took 1 out of its pretrain",
+    ):
         assert what in public
 
 
@@ -75,11 +85,16 @@ def test_without_names_nothing_is_known_before(tmp_path, cache):
     assert not any("labels' names" in what for what in found.privacy.public)
 
 
-def test_epsilon_0_is_the_error_that_a_trained_trial_begins_with(tmp_path, cache, trained):
+def test_epsilon_0_is_the_error_that_a_trained_trial_begins_with(
+    tmp_path, cache, trained
+):
     found = trial(tmp_path, cache, PRIOR)
     assert found.metrics["ser"] == trained[0].metrics["ser_before_training"]
     assert "ser_before_training" not in found.metrics
-    assert (found.metrics["epsilon"], found.metrics["epsilon_replace_one"]) == (0.0, 0.0)
+    assert (found.metrics["epsilon"], found.metrics["epsilon_replace_one"]) == (
+        0.0,
+        0.0,
+    )
     assert not [name for name in found.metrics if name.startswith("mia_")]
     assert any("no attack" in note for note in found.notes)
     assert "No record was trained on" in found.privacy.guarantee
@@ -90,7 +105,9 @@ def test_epsilon_0_is_the_error_that_a_trained_trial_begins_with(tmp_path, cache
 
 
 def test_no_training_record_reaches_what_epsilon_0_leaves(tmp_path, cache, monkeypatch):
-    """With other training records, and with almost none, the weights are the same bytes."""
+    """With other training records, and with almost none, the weights are the same
+    bytes.
+    """
     make, seen = _setup.make_split, []
 
     def other(*args, **named):
@@ -102,13 +119,17 @@ def test_no_training_record_reaches_what_epsilon_0_leaves(tmp_path, cache, monke
     monkeypatch.setattr(_setup, "make_split", other)
     few = trial(tmp_path / "few", cache, PRIOR)
     assert seen[0] > 3
-    weights = [file.read_bytes() for file in tmp_path.glob("*/model/weights.safetensors")]
+    weights = [
+        file.read_bytes() for file in tmp_path.glob("*/model/weights.safetensors")
+    ]
     assert weights == 2 * weights[:1]
     assert whole.metrics["ser"] == few.metrics["ser"]
 
 
 def test_the_error_before_training_is_found_once(tmp_path, cache, trained):
-    """A trial that is taken up again reads it: by then it may have other weights at hand."""
+    """A trial that is taken up again reads it: by then it may have other weights at
+    hand.
+    """
     first, place = trained
     folder = shutil.copytree(place, tmp_path / "again")
     assert saved_predictions.read_before(folder) == first.metrics["ser_before_training"]
@@ -118,19 +139,28 @@ def test_the_error_before_training_is_found_once(tmp_path, cache, trained):
     assert saved_predictions.read_before(folder) is None
 
 
-def test_a_full_batch_that_does_not_fit_is_passed_in_parts(tmp_path, cache, monkeypatch):
-    """A step's memory has a bound whatever the number of records, and its release is the same."""
+def test_a_full_batch_that_does_not_fit_is_passed_in_parts(
+    tmp_path, cache, monkeypatch
+):
+    """A step's memory has a bound whatever the number of records, and its release is
+    the same.
+    """
     privacy = {**FIELDS["privacy"], "noise_multiplier": 1.0, "reproducible_noise": True}
     released, sizes = [], []
     for kept, at_once in ((1 << 30, 1 << 28), (0, 1 << 17)):
         monkeypatch.setattr(features, "_KEPT_BYTES", kept)
         monkeypatch.setattr(features, "_PASS_BYTES", at_once)
         setup = _setup.prepare(
-            parse({**FIELDS, "privacy": privacy}), comm=Alone(), data_dir=tmp_path, cache_dir=cache
+            parse({**FIELDS, "privacy": privacy}),
+            comm=Alone(),
+            data_dir=tmp_path,
+            cache_dir=cache,
         )
         read = Mock(wraps=setup.engine._loader)
         monkeypatch.setattr(setup.engine, "_loader", read)
-        monkeypatch.setattr(setup.engine, "_compares", False)  # which reads a few once more
+        monkeypatch.setattr(
+            setup.engine, "_compares", False
+        )  # which reads a few once more
         setup.engine.step(0, 0)
         released.append(setup.engine.released.clone())
         sizes.append([len(call.args[0]) for call in read.batch.call_args_list])

@@ -18,13 +18,28 @@ from trainables.figures import registry
 from trainables.system.communication import Alone
 from trainables.tasks._setup import TrialSetup as TrialSetup
 
-SCHEMA = {"intents": ["call", "play"], "slots": ["contact", "song"], "source": "written by hand"}
+SCHEMA = {
+    "intents": ["call", "play"],
+    "slots": ["contact", "song"],
+    "source": "written by hand",
+}
 CONTACTS = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
 BERT = {
     **{"name": "bert", "word_buckets": 64, "hidden_size": 12, "num_heads": 2},
     **{"num_layers": 1, "intermediate_size": 16},
 }
-SONGS = ("hurt", "jolene", "imagine", "creep", "halo", "toxic", "africa", "vogue", "one", "zombie")
+SONGS = (
+    "hurt",
+    "jolene",
+    "imagine",
+    "creep",
+    "halo",
+    "toxic",
+    "africa",
+    "vogue",
+    "one",
+    "zombie",
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +62,20 @@ def place(tmp_path_factory):
 
 def config(engine="edp_sgd", **fields):
     small = {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6}
-    training = {"epochs": 3, "expected_batch_size": 16, "num_workers": 2, "learning_rate": 0.02}
+    training = {
+        "epochs": 3,
+        "expected_batch_size": 16,
+        "num_workers": 2,
+        "learning_rate": 0.02,
+    }
     return parse(
         {
             "engine": engine,
-            "data": {"name": "json_lines", "schema_file": "schema.json", "num_records": 54}
+            "data": {
+                "name": "json_lines",
+                "schema_file": "schema.json",
+                "num_records": 54,
+            }
             | fields.pop("data", {}),
             "model": fields.pop("model", small | {"hidden_size": 12, "num_layers": 1}),
             "training": training | fields.pop("training", {}),
@@ -77,7 +101,9 @@ def figures(result):
 
 @pytest.fixture(scope="module")
 def done(place):
-    """Finished trials, by engine, in folders of that name; "fresh": with noise that counts."""
+    """Finished trials, by engine, in folders of that name; "fresh": with noise that
+    counts.
+    """
     chosen = {engine: config(engine) for engine in ("sgd", "edp_sgd", "dp_sgd")}
     chosen["fresh"] = config(privacy={"reproducible_noise": False})
     with fixed_keys():
@@ -117,20 +143,27 @@ def test_a_resumed_trial_ends_as_if_it_had_never_stopped(place, tmp_path, done):
     assert stopped.stopped_early
     assert stopped.epochs_done == 1
     resumed, reports = run(place, tmp_path / "cut", config())
-    # The epoch of the checkpoint is reported again: permission for the next one is asked anew.
+    # The epoch of the checkpoint is reported again: permission for the next one is
+    # asked anew.
     assert [epoch.epochs_done for epoch in reports] == [1, 2, 3]
     assert figures(resumed) == figures(whole)
 
 
 def test_the_seconds_of_a_trial_are_those_of_all_its_attempts(place, tmp_path):
     _, first = run(place, tmp_path, config())
-    again, reports = run(place, tmp_path, config())  # every epoch is an earlier attempt's
+    again, reports = run(
+        place, tmp_path, config()
+    )  # every epoch is an earlier attempt's
     assert [epoch.epochs_done for epoch in reports] == [3]
-    assert again.seconds["train"] == pytest.approx(sum(epoch.seconds for epoch in first))
+    assert again.seconds["train"] == pytest.approx(
+        sum(epoch.seconds for epoch in first)
+    )
     assert again.seconds["total"] == pytest.approx(sum(parts_of(again)))
 
 
-def test_the_seconds_of_the_parts_of_a_trial_are_those_of_the_whole(place, tmp_path, monkeypatch):
+def test_the_seconds_of_the_parts_of_a_trial_are_those_of_the_whole(
+    place, tmp_path, monkeypatch
+):
     for owner, name in ((_panel, "panel"), (TrialSetup, "validate")):
         right = getattr(owner, name)
 
@@ -190,7 +223,9 @@ def test_every_source_of_alpha_trains_and_only_a_raw_or_unbounded_one_voids_the_
     scaled = config(privacy={"reproducible_noise": False, "group_scale": scale})
     result, _ = run(place, tmp_path, scaled)
     unbounded = normalise == {"normalise": "none"}
-    assert (result.metrics["epsilon"] == math.inf) == (source == "first_step" or unbounded)
+    assert (result.metrics["epsilon"] == math.inf) == (
+        source == "first_step" or unbounded
+    )
     audit = result.privacy.step_audit
     assert audit is None if unbounded else audit.verdict == "pass"
 
@@ -204,7 +239,8 @@ def test_a_trial_carries_the_audit_of_its_own_step(done):
 
 def test_labels_read_from_private_records_void_the_guarantee(place, tmp_path):
     undeclared = config(
-        data={"schema_file": None, "num_records": None}, privacy={"reproducible_noise": False}
+        data={"schema_file": None, "num_records": None},
+        privacy={"reproducible_noise": False},
     )
     result, _ = run(place, tmp_path, undeclared)
     assert result.metrics["epsilon"] == math.inf
@@ -224,11 +260,15 @@ def test_a_group_is_one_unit_of_privacy(place, tmp_path):
         privacy={**private, "sampling": "poisson"},
         training={"expected_batch_size": 8, "num_workers": 1},
     )
-    audited = grouped.evaluation.model_copy(update={"attacks": ("loss_threshold", "one_run")})
+    audited = grouped.evaluation.model_copy(
+        update={"attacks": ("loss_threshold", "one_run")}
+    )
     grouped = grouped.model_copy(update={"evaluation": audited})
     result, reports = run(place, tmp_path, grouped)
     assert result.privacy.mechanism["unit"] == "group"
-    assert "epsilon_lower_bound" not in result.metrics  # a coin is a record's, not a group's
+    assert (
+        "epsilon_lower_bound" not in result.metrics
+    )  # a coin is a record's, not a group's
     assert "attack one_run: not possible on this split or unit" in result.notes
     assert len(reports) == 3
     assert math.isfinite(result.metrics["epsilon"])
@@ -244,5 +284,8 @@ def test_more_processes_than_workers_are_refused(place, tmp_path):
 
 def test_every_figure_that_a_trial_writes_is_registered(done):
     result, reports = done["edp_sgd"]
-    written = {*result.metrics, *(name for report in reports for name in report.metrics)}
+    written = {
+        *result.metrics,
+        *(name for report in reports for name in report.metrics),
+    }
     assert written - registry().keys() == set()

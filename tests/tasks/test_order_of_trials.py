@@ -6,12 +6,30 @@ from tests.tasks._pairs import tiny, write_pairs
 from tests.trials import run_alone
 from trainables.config.trial import parse
 
-_CLC = {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6, "hidden_size": 12}
-_BERT = {"name": "bert", "num_layers": 1, "hidden_size": 24, "num_heads": 2, "word_buckets": 64}
+_CLC = {
+    "word_buckets": 64,
+    "word_dim": 8,
+    "char_dim": 4,
+    "char_filters": 6,
+    "hidden_size": 12,
+}
+_BERT = {
+    "name": "bert",
+    "num_layers": 1,
+    "hidden_size": 24,
+    "num_heads": 2,
+    "word_buckets": 64,
+}
 _LOSS, _SHADOW = {"attacks": ["loss_threshold"]}, {"attacks": ["shadow"]}
-# The first and the last have one architecture, so the one that runs first trains their shadow.
+# The first and the last have one architecture, so the one that runs first trains their
+# shadow.
 _TRIALS = (
-    {"engine": "edp_sgd", "model": _CLC, "training": {"num_workers": 2}, "evaluation": _SHADOW},
+    {
+        "engine": "edp_sgd",
+        "model": _CLC,
+        "training": {"num_workers": 2},
+        "evaluation": _SHADOW,
+    },
     {
         "engine": "dp_sgd",
         "model": {"name": "features", "encoder": "dialogues"},
@@ -38,17 +56,24 @@ _TEXTS = (
 
 
 def _run(order, place):
-    """Weights and figures of the trials, run in this order with a cache of their own."""
+    """Weights and figures of the trials, run in this order with a cache of their
+    own.
+    """
     found = {}
     place.mkdir()
     pairs = write_pairs(place)
     for number in order:
         folder = place / str(number)
         result = run_alone(_config(number, pairs), folder, data=place)
-        metrics = {n: v for n, v in result.metrics.items() if not n.startswith("seconds_")}
+        metrics = {
+            n: v for n, v in result.metrics.items() if not n.startswith("seconds_")
+        }
         drawn = folder / "synthetic.jsonl"
         metrics["drawn"] = drawn.read_text() if drawn.is_file() else ""
-        found[number] = ((folder / "model" / "weights.safetensors").read_bytes(), metrics)
+        found[number] = (
+            (folder / "model" / "weights.safetensors").read_bytes(),
+            metrics,
+        )
     return found
 
 
@@ -64,7 +89,8 @@ def _config(number, pairs):
             },
             **fields,
             "evaluation": {"bootstrap_samples": 0} | fields["evaluation"],
-            "training": {"epochs": 2, "expected_batch_size": 32} | fields.get("training", {}),
+            "training": {"epochs": 2, "expected_batch_size": 32}
+            | fields.get("training", {}),
             "privacy": {"reproducible_noise": fields["engine"] != "sgd"}
             | fields.get("privacy", {}),
         }

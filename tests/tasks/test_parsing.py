@@ -37,11 +37,14 @@ DAYS = ["monday", "tuesday", "friday"]
 
 
 def toy(names=("ann", "tom", "kim", "joe", "sue", "bob")):
-    """Requests whose program is a function of the words: verb, copied name, day, number."""
+    """Requests whose program is a function of the words: verb, copied name, day,
+    number.
+    """
     rows = [
         Pair(
             f"please {verb} lunch with {name} on {day} at {hour}",
-            f'(Yield ({head} (^(Person) find (name "{name}")) :at {hour}L :on ({day})))',
+            f'(Yield ({head} (^(Person) find (name "{name}")) :at {hour}L :on'
+            f" ({day})))",
             dialogue=f"{verb}{name}",
         )
         for verb, head in VERBS.items()
@@ -56,7 +59,9 @@ def toy(names=("ann", "tom", "kim", "joe", "sue", "bob")):
 def trained():
     torch.set_num_threads(1)
     losses = []
-    parser = train_parser(toy(), settings=TINY, seed=0, report=lambda _, loss: losses.append(loss))
+    parser = train_parser(
+        toy(), settings=TINY, seed=0, report=lambda _, loss: losses.append(loss)
+    )
     return parser, losses
 
 
@@ -72,7 +77,16 @@ def test_it_learns_and_copies_names_it_never_saw(trained):
 
 def test_whatever_it_reads_it_writes_a_program(trained):
     parser, _ = trained
-    texts = ["", "   ", "?!", "zzz " * 500, "please book", "9 9 9 9", "漢字", '"(" )) \\']
+    texts = [
+        "",
+        "   ",
+        "?!",
+        "zzz " * 500,
+        "please book",
+        "9 9 9 9",
+        "漢字",
+        '"(" )) \\',
+    ]
     programs = parser.parse(texts)
     assert len(programs) == len(texts)
     assert all(map(is_well_formed, programs))
@@ -114,12 +128,18 @@ def test_same_seed_same_parser():
 
 
 def test_anonymous_mode_writes_no_values_and_is_scored_without_them():
-    parser = train_parser(toy(), settings=replace(TINY, literals="anon", epochs=10), seed=0)
+    parser = train_parser(
+        toy(), settings=replace(TINY, literals="anon", epochs=10), seed=0
+    )
     gold = gold_programs(parser, toy())
     assert '"STRING"' in gold[0].exact
-    assert not any(name in program.exact for program in gold for name in ("ann", "9L", "10L"))
+    assert not any(
+        name in program.exact for program in gold for name in ("ann", "9L", "10L")
+    )
     programs = parser.parse(toy().utterances[:20])
-    assert not any(name in program for program in programs for name in ("ann", "9L", "10L"))
+    assert not any(
+        name in program for program in programs for name in ("ann", "9L", "10L")
+    )
     found = evaluate(parser, toy())
     assert found.exact_match_anonymous == found.exact_match_literal > 0
 
@@ -149,7 +169,10 @@ def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
     if damage != "nothing":
         parser.save(place)
         fields = json.loads((place / "parser.json").read_text())
-        vocabulary, weights = fields["vocabulary"], load_file(place / "weights.safetensors")
+        vocabulary, weights = (
+            fields["vocabulary"],
+            load_file(place / "weights.safetensors"),
+        )
         match damage:
             case "version":
                 fields["format"] = 99
@@ -163,7 +186,9 @@ def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
                 fields["settings"]["more"] = 1
             case "not a number":
                 weights["point.weight"][0, 0] = torch.nan
-        (place / "parser.json").write_text("{" if damage == "no json" else json.dumps(fields))
+        (place / "parser.json").write_text(
+            "{" if damage == "no json" else json.dumps(fields)
+        )
         save_file(weights, place / "weights.safetensors")
         if damage == "weights":
             (place / "weights.safetensors").write_bytes(b"junk")
@@ -184,16 +209,23 @@ def test_pairs_without_programs_are_refused():
 
 @pytest.mark.slow
 def test_the_small_parser_learns_smcalflow():
-    """A floor far below what it reaches (docs/guides/parsing.md), far above the commonest one."""
+    """A floor far below what it reaches (docs/guides/parsing.md), far above the
+    commonest one.
+    """
     if not (DATA / "smcalflow2").exists():
         pytest.skip(f"smcalflow2 is not in SWEEP_DATA_DIR={DATA}")
     torch.set_num_threads(1)
     pairs = open_pairs(
-        data_config(name="smcalflow", path="smcalflow2/pairs_train_part.jsonl.gz"), data_dir=DATA
+        data_config(name="smcalflow", path="smcalflow2/pairs_train_part.jsonl.gz"),
+        data_dir=DATA,
     )
-    parser = train_parser(pairs.select(range(2_000)), settings=replace(SMALL, epochs=24), seed=0)
+    parser = train_parser(
+        pairs.select(range(2_000)), settings=replace(SMALL, epochs=24), seed=0
+    )
     test = pairs.select(range(2_000, 2_300))
     found = evaluate(parser, test)
     commonest = max(set(test.programs), key=test.programs.count)
     assert found.well_formed_rate == 1
-    assert found.exact_match_anonymous > test.programs.count(commonest) / len(test) + 0.05
+    assert (
+        found.exact_match_anonymous > test.programs.count(commonest) / len(test) + 0.05
+    )

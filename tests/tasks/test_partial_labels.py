@@ -1,4 +1,6 @@
-"""Corpora of intents alone and of slots alone: trained, measured and attacked as any other."""
+"""Corpora of intents alone and of slots alone: trained, measured and attacked as any
+other.
+"""
 
 import itertools
 import json
@@ -10,7 +12,9 @@ from tests.metrics.nlu_scores import score
 from tests.tasks.test_nlu_trial import config, run
 from trainables.data.records import Frame
 
-NAMES = [f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", "it", "us"))]
+NAMES = [
+    f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", "it", "us"))
+]
 
 
 def corpus(folder, kind):
@@ -52,5 +56,7 @@ def test_without_intents_ser_is_the_slot_error_rate():
     assert found["ser"] == 2.0  # one slot deleted and one inserted, of one
     with_intents = [Frame("x", frame.slots) for frame in right]
     guessed = [Frame("x", frame.slots) for frame in guess]
-    assert score(with_intents, guessed, bootstrap_samples=0)["ser"] == pytest.approx(2 / 3)
+    assert score(with_intents, guessed, bootstrap_samples=0)["ser"] == pytest.approx(
+        2 / 3
+    )
     assert score(right, right, bootstrap_samples=0)["f_ser"] == 0.0

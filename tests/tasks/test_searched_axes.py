@@ -48,5 +48,7 @@ def test_its_epsilon_is_that_of_its_steps_whatever_is_chosen(place, tmp_path):
     assert found["usual"] == found["chosen"]
     assert found["usual"] is not None
     assert 0 < found["usual"] < math.inf
-    result, _ = run(place, tmp_path / "eight", parse(chosen_values(steps=8, evaluate_every=8)))
+    result, _ = run(
+        place, tmp_path / "eight", parse(chosen_values(steps=8, evaluate_every=8))
+    )
     assert result.metrics["epsilon"] == pytest.approx(found["usual"])

@@ -23,7 +23,10 @@ _HEALTH = {"name": "health", "split": "bernoulli", "label_noise": 0.1}
         {},
         {"privacy": {"sampling": "poisson", "noise_multiplier": 2.0}},
         {"privacy": {"sampling": "full"}, "training": {"epochs": 5}},
-        {"privacy": {"sampling": "full"}, "training": {"steps": 50, "evaluate_every": 20}},
+        {
+            "privacy": {"sampling": "full"},
+            "training": {"steps": 50, "evaluate_every": 20},
+        },
         {"privacy": {"sampling": "poisson"}, "training": {"steps": 50, "keep": "last"}},
     ],
 )
@@ -39,7 +42,9 @@ def test_it_has_the_target_s_course_and_labels_as_noisy(fields, tmp_path):
 
 
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
-    """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
+    """Of a made corpus without real ones beside it every shadow's corpus may be among
+    them.
+    """
     place = tmp_path / "encoder"
     shutil.copytree(about_of("dialogues").place, place)
     about = json.loads((place / ABOUT).read_text())
@@ -53,7 +58,9 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
 
 
 def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch):
-    """Of another optimiser or encoder it is another: the first trial must not decide for all."""
+    """Of another optimiser or encoder it is another: the first trial must not decide
+    for all.
+    """
     place = tmp_path / "encoder"
     shutil.copytree(about_of("dialogues").place, place)
     trained = []
@@ -74,9 +81,13 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch)
 
     def num_trained(**training):
         model = {"name": "features", "encoder": str(place)}
-        config = parse({"engine": "sgd", "data": _HEALTH, "model": model, "training": training})
+        config = parse(
+            {"engine": "sgd", "data": _HEALTH, "model": model, "training": training}
+        )
         corpus = open_corpus(config.data, data_dir=tmp_path, cache_dir=tmp_path)
-        _shadow.signals(config, corpus, comm=Alone(), data_dir=tmp_path, cache_dir=tmp_path)
+        _shadow.signals(
+            config, corpus, comm=Alone(), data_dir=tmp_path, cache_dir=tmp_path
+        )
         return len(trained)
 
     assert num_trained() == 1

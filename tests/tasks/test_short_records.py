@@ -27,7 +27,9 @@ def place(tmp_path):
     folder.mkdir()
     for name, number in (("train", 300), ("test", 60)):
         texts = [
-            SHORT if k % 5 == 0 else " ".join(draw.choice("bcdfghjk") for _ in range(36))
+            SHORT
+            if k % 5 == 0
+            else " ".join(draw.choice("bcdfghjk") for _ in range(36))
             for k in range(number)
         ]
         rows = [{"utterance": text, "lispress": "(f)"} for text in texts]
@@ -40,12 +42,16 @@ def _share_of_short(config, folder):
     setup = prepared(config, folder)
     train(setup, config.training, folder=None, comm=Alone(), report=lambda epoch: True)
     model = setup.model[UTTERANCES].eval()
-    texts = EncodedTexts([SHORT], setup.source.tokenizer, max_tokens=config.synthesis.max_tokens)
+    texts = EncodedTexts(
+        [SHORT], setup.source.tokenizer, max_tokens=config.synthesis.max_tokens
+    )
     return math.exp(-model.losses(texts.batch(np.array([0]))).item())
 
 
 def _shares(bound, folder):
-    """The probability of the short record, for each of three seeds. No noise is added."""
+    """The probability of the short record, for each of three seeds. No noise is
+    added.
+    """
     changes = {
         "privacy.noise_multiplier": 0.0,
         "privacy.max_grad_norm": bound,
@@ -62,8 +68,10 @@ def _shares(bound, folder):
 
 @pytest.mark.slow  # six trainings, about half a minute
 def test_a_bound_below_every_norm_draws_short_records_too_often(place):
-    """Scaled to one norm, what a long record says of its first token weighs less than what a short
-    one says. One seed alone may end near the true share, so the mean of three is compared."""
+    """Scaled to one norm, what a long record says of its first token weighs less than
+    what a short one says. One seed alone may end near the true share, so the mean of
+    three is compared.
+    """
     bounded, free = (mean(_shares(bound, place.parent)) for bound in (0.01, 30.0))
     assert 0.1 < free < 0.28, (free, SHARE)
     assert bounded > max(0.3, 1.4 * free), (bounded, SHARE)

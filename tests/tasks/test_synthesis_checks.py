@@ -20,7 +20,9 @@ def test_the_number_of_private_records_is_not_said(public):
         require_data(synthesis, corpus, split)
     assert ("(40)" in str(problem.value)) == public
     with refused("data with domains for synthesis.prompt=domain"):
-        require_data(part("synthesis", {"method": "one_and_a_half_stage"}), corpus, split)
+        require_data(
+            part("synthesis", {"method": "one_and_a_half_stage"}), corpus, split
+        )
 
 
 def test_one_generated_text_cannot_be_measured():

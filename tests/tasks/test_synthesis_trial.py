@@ -50,22 +50,32 @@ def test_each_method_trains_draws_and_is_measured(place, name, tmp_path):
     result = run_trial(config, tmp_path, report=lambda r: not reports.append(r))
     assert [report.epochs_done for report in reports] == [1, 2]
     assert all("validation_loss" in report.metrics for report in reports)
-    (file,) = (tmp_path / "trial").glob("*.jsonl")  # without coins no private record is written
+    (file,) = (tmp_path / "trial").glob(
+        "*.jsonl"
+    )  # without coins no private record is written
     lines = read_lines(file)
     assert (file.name, len(lines)) == ("synthetic.jsonl", 12)
     assert all(set(line) == {"utterance"} for line in lines)
     metrics, mechanism = result.metrics, result.privacy.mechanism
     written = {*metrics, *(name for report in reports for name in report.metrics)}
     assert written - registry().keys() == set()
-    for figure in ("word_type_overlap", "word_type_overlap_human_ceiling", "fluency_loss"):
+    for figure in (
+        "word_type_overlap",
+        "word_type_overlap_human_ceiling",
+        "fluency_loss",
+    ):
         assert math.isfinite(metrics[figure] or math.nan), figure
     private = config.engine == "dp_sgd"
     assert math.isfinite(metrics["epsilon"] or math.nan) == private
     assert ("parse_valid_rate" in metrics) == (name == "two stages")
     assert mechanism["num_records"] == 90  # three quarters of 120
     assert mechanism["stages"] == ([1, 1] if name == "two stages" else [])
-    assert mechanism["histogram_noise_multiplier"] == (20.0 if name == "domains" else 0.0)
-    assert getattr(result.privacy.step_audit, "verdict", None) == ("pass" if private else None)
+    assert mechanism["histogram_noise_multiplier"] == (
+        20.0 if name == "domains" else 0.0
+    )
+    assert getattr(result.privacy.step_audit, "verdict", None) == (
+        "pass" if private else None
+    )
 
 
 @pytest.mark.slow  # two trials
@@ -76,7 +86,9 @@ def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path):
         folder = tmp_path / str(most)
         folder.mkdir()
         changes = {**METHODS["two stages"], "synthesis.max_tokens": most}
-        rates.append(run_trial(tiny(write_pairs(folder), **changes), folder).metrics["cut_rate"])
+        rates.append(
+            run_trial(tiny(write_pairs(folder), **changes), folder).metrics["cut_rate"]
+        )
     assert rates == [1.0, 0.0]
     assert not registry()["cut_rate"].is_public
 
@@ -84,7 +96,8 @@ def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path):
 def test_a_histogram_that_noise_drowned_fails_before_training(tmp_path, monkeypatch):
     """Its prompts cannot be drawn, and each epoch would be charged."""
     monkeypatch.setattr(
-        "trainables.generation.histogram.add_noise", lambda counts, **_: dict.fromkeys(counts, 0.0)
+        "trainables.generation.histogram.add_noise",
+        lambda counts, **_: dict.fromkeys(counts, 0.0),
     )
     reports = []
     config = tiny(write_pairs(tmp_path), **METHODS["domains"])
@@ -102,16 +115,22 @@ def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path):
         "synthesis.measuring_parser_epochs": 1,
         "synthesis.num_generated": 8,
     }
-    config = tiny(write_pairs(tmp_path, training=40), **{**METHODS["two stages"], **changes})
+    config = tiny(
+        write_pairs(tmp_path, training=40), **{**METHODS["two stages"], **changes}
+    )
     result = run_trial(config, tmp_path)
     assert result.metrics["well_formed_rate"] == 1.0
     assert result.metrics["function_type_overlap_human_ceiling"] is not None
-    kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").glob("[a-z]*-*"))
+    kept = sorted(
+        path.name.split("-")[0] for path in (tmp_path / "cache").glob("[a-z]*-*")
+    )
     assert kept == ["lm", "lm", "parser", "parser", "programs", "programs"]
 
 
 def test_nothing_that_is_kept_for_release_holds_private_text(place, tmp_path):
-    """A name of private records alone is in no metric, note, privacy fact or file of a model."""
+    """A name of private records alone is in no metric, note, privacy fact or file of a
+    model.
+    """
     config = tiny(place, engine="sgd")
     corpus = open_pairs(config.data, data_dir=tmp_path)
     rows = made_pairs(120)
@@ -120,33 +139,43 @@ def test_nothing_that_is_kept_for_release_holds_private_text(place, tmp_path):
     write_lines(place / "pairs_train.jsonl", rows)
     result = run_trial(config, tmp_path)
     kept = [file.read_text() for file in (tmp_path / "trial" / "model").glob("*.json")]
-    shown = json.dumps([result.metrics, result.privacy, result.notes, kept], default=str)
+    shown = json.dumps(
+        [result.metrics, result.privacy, result.notes, kept], default=str
+    )
     assert kept
     assert "Zyxwvut" not in shown
 
 
 def test_a_trial_resumes_where_it_was_stopped(place, tmp_path):
-    config = tiny(place, **METHODS["two stages"], **{"engine": "sgd", "training.epochs": 3})
+    config = tiny(
+        place, **METHODS["two stages"], **{"engine": "sgd", "training.epochs": 3}
+    )
     stopped = run_trial(config, tmp_path, report=lambda epoch: epoch.epochs_done < 1)
     assert stopped.stopped_early
     assert "nothing was generated" in " ".join(stopped.notes)
     assert stopped.metrics["steps"] == 5
     seen = []
-    done = run_trial(config, tmp_path, report=lambda epoch: not seen.append(epoch.epochs_done))
+    done = run_trial(
+        config, tmp_path, report=lambda epoch: not seen.append(epoch.epochs_done)
+    )
     assert seen == [1, 2, 3]  # the last epoch again, then what was left
     assert done.metrics["steps"] == 15
     assert (tmp_path / "trial" / "synthetic.jsonl").exists()
 
 
 def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path):
-    """Also where noise drowns the second stage, whose loss is best before its first step."""
+    """Also where noise drowns the second stage, whose loss is best before its first
+    step.
+    """
     changes = {"privacy.noise_multiplier": 300.0, "training.epochs": 3}
     config = tiny(write_pairs(tmp_path), **METHODS["two stages"], **changes)
     found = run_trial(config, tmp_path).metrics
     assert found["best_epoch_parses"] == 1
     assert (found["best_epoch_utterances"] or 0) >= 2
     assert found["best_epoch"] == found["best_epoch_utterances"]
-    losses = [found[f"validation_loss_{stage}"] or 0 for stage in ("parses", "utterances")]
+    losses = [
+        found[f"validation_loss_{stage}"] or 0 for stage in ("parses", "utterances")
+    ]
     assert found["validation_loss"] == pytest.approx(sum(losses))
     weights = load_file(tmp_path / "trial" / "model" / "weights.safetensors")
     public = {}
@@ -156,7 +185,9 @@ def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path):
     assert len(public) == len(weights)
     for name in (n for n in weights if n.endswith("word.weight")):
         own = weights[name]
-        assert not any(own.equal(t) for t in public.values() if t.shape == own.shape), name
+        assert not any(own.equal(t) for t in public.values() if t.shape == own.shape), (
+            name
+        )
 
 
 def test_the_histogram_is_released_once(place, tmp_path):
@@ -184,9 +215,14 @@ def test_histograms_from_elsewhere(place, tmp_path):
 def test_shuffled_pairs_exchange_programs_within_couples(place, tmp_path):
     changes = {"synthesis.shuffle_pairs": True}
     setup = prepared(tiny(place, **METHODS["two stages"], **changes), tmp_path)
-    assert (setup.mechanism.num_records, setup.mechanism.expected_batch_size) == (45, 10)
+    assert (setup.mechanism.num_records, setup.mechanism.expected_batch_size) == (
+        45,
+        10,
+    )
     draw = setup.engine.parts["utterances"]._sampler.draw(0, 0)
-    assert (draw.sizes == 2).all()  # both pairs that a record is in are drawn and clipped as one
+    assert (
+        draw.sizes == 2
+    ).all()  # both pairs that a record is in are drawn and clipped as one
     left, right = couples(np.arange(7), seed=0)
     assert len(left) == len(right) == 3
     assert len({*left.tolist(), *right.tolist()}) == 6
@@ -208,7 +244,8 @@ def test_noise_streams_of_the_stages_differ(place, tmp_path):
     [
         (
             {"synthesis.remove_function": "Nothing*"},
-            r"expected synthesis\.remove_function to name a function that occurs .*'Nothing\*'",
+            r"expected synthesis\.remove_function to name a function that occurs"
+            r" .*'Nothing\*'",
         ),
         (
             {"training.expected_batch_size": 500},
@@ -216,7 +253,8 @@ def test_noise_streams_of_the_stages_differ(place, tmp_path):
         ),
         (
             {"model": {"name": "causal_lm", "encoder": "/nowhere"}},
-            "expected model.encoder to be scratch, a folder or a hub name that .*, got '/nowhere'",
+            "expected model.encoder to be scratch, a folder or a hub name that .*, got"
+            " '/nowhere'",
         ),
     ],
 )
@@ -239,10 +277,19 @@ def test_an_empty_private_set(tmp_path):
     ("changes", "match"),
     [
         ({"engine": "edp_sgd"}, "expected engine dp_sgd or sgd with task=synthesis"),
-        ({"synthesis.method": "two_stage"}, "expected synthesis.parse_epochs, got none"),
-        ({"synthesis.method": "three_stage"}, "expected synthesis.method to be one of one_and_"),
+        (
+            {"synthesis.method": "two_stage"},
+            "expected synthesis.parse_epochs, got none",
+        ),
+        (
+            {"synthesis.method": "three_stage"},
+            "expected synthesis.method to be one of one_and_",
+        ),
         ({"data.split": "paired"}, "expected data.split bernoulli with task=synthesis"),
-        ({"evaluation": {"bootstrap_samples": 7}}, "fields of evaluation only with task=nlu"),
+        (
+            {"evaluation": {"bootstrap_samples": 7}},
+            "fields of evaluation only with task=nlu",
+        ),
         (
             {"privacy.noise_decay": {"kind": "linear", "tau": 0.1}},
             "expected privacy.noise_decay.kind none with task=synthesis",
@@ -287,7 +334,9 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
     write_lines(place / "pairs_train.jsonl", rows)
     config = tiny(place, **{"data.split": "bernoulli"})
     result = run_trial(config, tmp_path)
-    assert result.privacy.mechanism["num_records"] == 45  # half the 90, whatever the coins say
+    assert (
+        result.privacy.mechanism["num_records"] == 45
+    )  # half the 90, whatever the coins say
     sides = []
     for name in ("synthetic", "members", "held_out"):
         file = tmp_path / "trial" / f"{name}.jsonl"
@@ -295,11 +344,15 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
         sides.append([line["utterance"] for line in read_lines(file)])
     corpus = open_pairs(config.data, data_dir=tmp_path)
     everybody = split_pairs(corpus, config.data, config.synthesis).private
-    assert sorted(sides[1] + sides[2]) == sorted(corpus.utterances[i] for i in everybody)
+    assert sorted(sides[1] + sides[2]) == sorted(
+        corpus.utterances[i] for i in everybody
+    )
     # 90 fair coins: outside 45 +- 24 with a chance below 1e-6.
     assert 21 <= len(sides[1]) <= 69
     assert audit_release(*sides, delta=1e-5).epsilon_lower_bound >= 0
     other = tiny(place, **{"data.split": "bernoulli", "training.seed": 1})
-    drawn = [prepared(c, tmp_path, folder=tmp_path / "b").split for c in (config, other)]
+    drawn = [
+        prepared(c, tmp_path, folder=tmp_path / "b").split for c in (config, other)
+    ]
     assert set(drawn[0].private) != set(drawn[1].private), "coins are a trial's own"
     assert [corpus.utterances[i] for i in drawn[0].private] == sides[1]

@@ -1,4 +1,6 @@
-"""The training loop keeps the best epoch of each part among the epochs that trained it."""
+"""The training loop keeps the best epoch of each part among the epochs that trained
+it.
+"""
 
 import math
 
@@ -12,7 +14,9 @@ from trainables.training import train
 
 
 class Staged:
-    """Each epoch sets the weight of its stage to the epoch's number; losses are given."""
+    """Each epoch sets the weight of its stage to the epoch's number; losses are
+    given.
+    """
 
     def __init__(self, stages, losses):
         self.stages, self.losses = stages, losses
@@ -33,7 +37,8 @@ class Staged:
 
     def validate(self):
         return {
-            f"loss_{stage}": value for stage, value in self.losses[self.epochs_done - 1].items()
+            f"loss_{stage}": value
+            for stage, value in self.losses[self.epochs_done - 1].items()
         }
 
     def state_dict(self):
@@ -57,7 +62,8 @@ def run(learner, *, folder=None, until=99, **training):
     )
 
 
-# The second stage never comes back to the loss that its public weights had in epochs 1 and 2.
+# The second stage never comes back to the loss that its public weights had in epochs 1
+# and 2.
 WORSE = [
     {"parses": 2.0, "utterances": 3.0},
     {"parses": 1.0, "utterances": 3.0},
@@ -102,10 +108,15 @@ def test_a_stage_that_no_epoch_trained_stays_as_it_was():
     ],
 )
 @pytest.mark.parametrize("until", [1, 99])
-def test_of_equal_losses_the_later_is_kept_and_no_number_is_smaller(losses, best, until, tmp_path):
+def test_of_equal_losses_the_later_is_kept_and_no_number_is_smaller(
+    losses, best, until, tmp_path
+):
     learner = Staged(["all"] * 3, [{"all": loss} for loss in losses])
     run(learner, folder=tmp_path, until=until)
-    assert (run(learner, folder=tmp_path).best_epoch, learner.kept()) == (best, {"all": best})
+    assert (run(learner, folder=tmp_path).best_epoch, learner.kept()) == (
+        best,
+        {"all": best},
+    )
 
 
 def test_freed_memory_goes_back_after_every_epoch(monkeypatch):

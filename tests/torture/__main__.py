@@ -1,10 +1,11 @@
-"""`python -m tests.torture --minutes 10 --seed 1`: bad input, damage and interrupts, counted.
+"""`python -m tests.torture --minutes 10 --seed 1`: bad input, damage and interrupts,
+counted.
 
-It prints a line of counts for each part, and what reproduces everything that must never be: a
-traceback, an answer over 10 s of processor time or 1 GB, a refusal that is not one line, a figure
-that damage changed in silence, an interrupt without its line. Exit code 1 where there is one. A
-part ends after its share of the minutes, or at the number that is given. Kills are
-`benchmarks/faults.py`.
+It prints a line of counts for each part, and what reproduces everything that must never
+be: a traceback, an answer over 10 s of processor time or 1 GB, a refusal that is not
+one line, a figure that damage changed in silence, an interrupt without its line. Exit
+code 1 where there is one. A part ends after its share of the minutes, or at the number
+that is given. Kills are `benchmarks/faults.py`.
 """
 
 import argparse
@@ -26,7 +27,9 @@ PARTS = ("bad-input", "damage", "interrupts")
 
 def main():
     """Run the parts, each for its share of the time."""
-    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.torture", description=__doc__
+    )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
@@ -58,7 +61,9 @@ def finished_sweep(folder):
     settings = settings_in(folder)
     space = space_in(folder, base={"model": model, "training": training})
     with without_mlflow():
-        return runner.start(prepare.prepare_space(space, settings=settings), settings).folder
+        return runner.start(
+            prepare.prepare_space(space, settings=settings), settings
+        ).folder
 
 
 def _count(part, rounds, *, seconds, number):
@@ -69,7 +74,10 @@ def _count(part, rounds, *, seconds, number):
         one(tallies)
         is_over = time.monotonic() > begun + seconds or done == number
         if is_over or done % 100 == 0:
-            print(f"{part}: {done} after {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
+            print(
+                f"{part}: {done} after {(time.monotonic() - begun) / 60:.1f} minutes",
+                flush=True,
+            )
             for name, tally in tallies.items():
                 print(f"  {name}: {tally.line()}", flush=True)
         if is_over:

@@ -1,5 +1,6 @@
-"""Bad input of every kind that a command reads: it is answered or refused in one line, soon and in
-little memory. A family draws a command line, its files and standard input from a seed.
+"""Bad input of every kind that a command reads: it is answered or refused in one line,
+soon and in little memory. A family draws a command line, its files and standard input
+from a seed.
 """
 
 from __future__ import annotations
@@ -63,7 +64,13 @@ def config(grammar, bench):
 
 def override(grammar, bench):
     """A field of a shipped space, on the command line."""
-    paths = ("training.epochs", "privacy.noise_multiplier", "data.name", "x", "budget.epsilon")
+    paths = (
+        "training.epochs",
+        "privacy.noise_multiplier",
+        "data.name",
+        "x",
+        "budget.epsilon",
+    )
     value = os.fsdecode(grammar.yaml(grammar.value())[:10_000].replace(b"\n", b" "))
     change = f"{grammar.random.choice(paths)}={value}"
     return Given(["plan", "quick", "--set", change, "--json"])
@@ -74,16 +81,24 @@ def options(grammar, bench):
     paths = [
         bench.write("given", grammar.records()),
         bench.write("given.yaml", grammar.yaml(grammar.space())),
-        *(str(bench.home.home / "export-of-it"), str(bench.work / "missing"), "/dev/null"),
+        *(
+            str(bench.home.home / "export-of-it"),
+            str(bench.work / "missing"),
+            "/dev/null",
+        ),
         *(str(bench.work / "new"), str(bench.home.home), "", "/dev/stdin"),
     ]
-    words = command_line(grammar, sweeps=(bench.home.name, bench.home.trial), paths=paths)
+    words = command_line(
+        grammar, sweeps=(bench.home.name, bench.home.trial), paths=paths
+    )
     return Given(words, stdin=grammar.records(), changes_home=True)
 
 
 def records(grammar, bench):
     """Files of records, in the commands that read them."""
-    path, other = (bench.write(name, grammar.records()) for name in ("records", "others"))
+    path, other = (
+        bench.write(name, grammar.records()) for name in ("records", "others")
+    )
     commands = (
         ["score", "--reference", path, "--hypothesis", other],
         ["score", "--gold", path, "--predicted", other],
@@ -96,15 +111,27 @@ def records(grammar, bench):
 
 def _plan_on(path, schema):
     """The plan of a small sweep on a file of one's own."""
-    fields = ("name=json_lines", f"path={path}", f"schema_file={schema}", "num_records=36")
+    fields = (
+        "name=json_lines",
+        f"path={path}",
+        f"schema_file={schema}",
+        "num_records=36",
+    )
     sets = [*(f"data.{field}" for field in fields), "privacy.noise_multiplier=1"]
-    return ["plan", "epsilon_8", "--json", *(word for each in sets for word in ("--set", each))]
+    return [
+        "plan",
+        "epsilon_8",
+        "--json",
+        *(word for each in sets for word in ("--set", each)),
+    ]
 
 
 def data(grammar, bench):
     """A file of utterances of any form, known or to be found out."""
     form = grammar.random.choice(FORM_NAMES)
-    path = bench.write(f"data.{grammar.random.choice(_SUFFIXES)}", grammar.file_of(form))
+    path = bench.write(
+        f"data.{grammar.random.choice(_SUFFIXES)}", grammar.file_of(form)
+    )
     how = grammar.random.choice(([], ["--format", grammar.random.choice(FORM_NAMES)]))
     new = str(bench.work / "new")
     commands = (
@@ -118,7 +145,10 @@ def data(grammar, bench):
 
 def schema(grammar, bench):
     """A schema of labels, with a file that is sound."""
-    path, sound = bench.write("schema.json", grammar.schema()), bench.write("sound", _SOUND)
+    path, sound = (
+        bench.write("schema.json", grammar.schema()),
+        bench.write("sound", _SOUND),
+    )
     commands = (
         ["data", "check", sound, "--schema", path],
         _plan_on(sound, path),
@@ -128,7 +158,9 @@ def schema(grammar, bench):
 
 
 def sweep_folder(grammar, bench):
-    """A file of a sweep or an export with a value that it cannot have, its manifest made to fit."""
+    """A file of a sweep or an export with a value that it cannot have, its manifest
+    made to fit.
+    """
     home = bench.home
     places = [place for place in home.files() if place.suffix in _DOCUMENTS]
     place = grammar.random.choice(places)
@@ -137,7 +169,9 @@ def sweep_folder(grammar, bench):
     if place.name != manifest.FILE:
         fit_manifests(path, home.home)
     command = grammar.random.choice(home.readers_of(place))
-    return Given(list(command), stdin=b"flights\n", changes_home=True, how=f"{place} changed")
+    return Given(
+        list(command), stdin=b"flights\n", changes_home=True, how=f"{place} changed"
+    )
 
 
 def predict(grammar, bench):
@@ -145,7 +179,8 @@ def predict(grammar, bench):
     lines = [grammar.line() for _ in range(grammar.random.choice((1, 3, 30)))]
     flags = [flag for flag in ("--json", "--jsonl") if grammar.random.random() < 0.5]
     return Given(
-        ["predict", str(bench.home.home / "export-of-it"), *flags], stdin=b"\n".join(lines)
+        ["predict", str(bench.home.home / "export-of-it"), *flags],
+        stdin=b"\n".join(lines),
     )
 
 
@@ -164,7 +199,9 @@ FAMILIES = {
 _SUFFIXES = ("jsonl", "json", "csv", "tsv", "txt", "yml", "conll", "bin")
 _DOCUMENTS = (".json", ".jsonl", ".yaml", ".head")
 _SOUND = b"".join(
-    json.dumps({"text": f"call ann {n}", "intent": "call", "slots": [["who", 1, 2]]}).encode()
+    json.dumps(
+        {"text": f"call ann {n}", "intent": "call", "slots": [["who", 1, 2]]}
+    ).encode()
     + b"\n"
     for n in range(40)
 )
@@ -185,7 +222,9 @@ def one(bench, family, seed, tally):
     grammar = Grammar(seed)
     installed = grammar.random.random() < _INSTALLED_SHARE
     given = FAMILIES[family](grammar, bench)
-    how = f"{family}, seed {seed}{', installed' if installed else ''}, {given.how}".rstrip(", ")
+    how = f"{family}, seed {seed}{', installed' if installed else ''}, {given.how}".rstrip(
+        ", "
+    )
     run(
         [_as_argument(word) for word in given.arguments],
         tally,

@@ -1,5 +1,5 @@
-"""Damage to every file of a finished sweep and of an export: some command that reads the file
-refuses or marks it, or all of them print what they printed before.
+"""Damage to every file of a finished sweep and of an export: some command that reads
+the file refuses or marks it, or all of them print what they printed before.
 """
 
 import contextlib
@@ -10,10 +10,13 @@ import shutil
 from sweep.results.export import export_trial
 from tests.torture.outcome import Tally, run
 
-_CHANGES = re.compile(r"\"(seconds|created|time|eta)\": [^,\n]*|[0-9.]+ s\b|/[^ \"]*torture[^ \"]*")
+_CHANGES = re.compile(
+    r"\"(seconds|created|time|eta)\": [^,\n]*|[0-9.]+ s\b|/[^ \"]*torture[^ \"]*"
+)
 
 _MARKED = re.compile(
-    r"damage|differ|manifest|is missing|expected|has another|records unknown|\"recognised\": false"
+    r"damage|differ|manifest|is missing|expected|has another|records"
+    r" unknown|\"recognised\": false"
 )
 _INSTALLED_SHARE = 1 / 30
 _WITH_ALL_SHARE = 1 / 10
@@ -55,8 +58,8 @@ DAMAGES = {
 
 
 class Home:
-    """A home with a finished sweep and an export, restored after each damage. `sweep` is kept as it
-    is; `work` takes the home, its copy and what commands write.
+    """A home with a finished sweep and an export, restored after each damage. `sweep`
+    is kept as it is; `work` takes the home, its copy and what commands write.
     """
 
     def __init__(self, sweep, work):
@@ -156,7 +159,9 @@ class Home:
             if said == expected:
                 continue
             noticed |= not said.startswith("0 ") or bool(_MARKED.search(said))
-            silent = silent or f"{' '.join(command)}\n{_first_difference(expected, said)}"
+            silent = (
+                silent or f"{' '.join(command)}\n{_first_difference(expected, said)}"
+            )
         with contextlib.suppress(FileNotFoundError):
             (self.home / place).chmod(0o700)
         if noticed or not silent:
@@ -180,5 +185,7 @@ def rounds(home, seed):
         for place in chosen.sample(files := home.files(), len(files)):
             number += 1
             name, own = chosen.choice(list(DAMAGES)), seed * 1_000_003 + number
-            yield lambda tallies, n=name, p=place, s=own: home.damage(n, p, s, tallies[n])  # type: ignore[misc]
+            yield lambda tallies, n=name, p=place, s=own: home.damage(
+                n, p, s, tallies[n]
+            )  # type: ignore[misc]
         home.restore()

@@ -10,36 +10,125 @@ from trainables import catalogue
 from trainables.config.trial import TrialConfig
 
 _NUMBERS = (
-    *(0, 1, -1, 2, 3, 0.5, 1e-300, 1e300, -1e300, 1e9, 2**31, 2**63, 2**64, 10**39, 10**50),
+    *(
+        0,
+        1,
+        -1,
+        2,
+        3,
+        0.5,
+        1e-300,
+        1e300,
+        -1e300,
+        1e9,
+        2**31,
+        2**63,
+        2**64,
+        10**39,
+        10**50,
+    ),
     *(True, False, None, "1", "1e-3", "nan", "inf", "auto", "yes", [], {}, [1], [True]),
     "x" * 10_000,
 )
-_NAMES = ("clc", "bert", "atis", "snips", "health", "edp_sgd", "dp_sgd", "sgd", "poisson", "full")
-_TEXTS = ("", " ", "\0", "\ud800", "../..", "a b", "\x1b[2J", "é", "-", ".", "a" * 300, "[", "{{")
+_NAMES = (
+    "clc",
+    "bert",
+    "atis",
+    "snips",
+    "health",
+    "edp_sgd",
+    "dp_sgd",
+    "sgd",
+    "poisson",
+    "full",
+)
+_TEXTS = (
+    "",
+    " ",
+    "\0",
+    "\ud800",
+    "../..",
+    "a b",
+    "\x1b[2J",
+    "é",
+    "-",
+    ".",
+    "a" * 300,
+    "[",
+    "{{",
+)
 _SECTIONS = {
-    name: tuple(info.annotation.model_fields) if hasattr(info.annotation, "model_fields") else ()
+    name: tuple(info.annotation.model_fields)
+    if hasattr(info.annotation, "model_fields")
+    else ()
     for name, info in TrialConfig.model_fields.items()
 }
 _SPACE_KEYS = (
-    *("name", "description", "base", "variants", "axes", "constraints", "search", "repeats"),
+    *(
+        "name",
+        "description",
+        "base",
+        "variants",
+        "axes",
+        "constraints",
+        "search",
+        "repeats",
+    ),
     *("budget", "resources", "fallback", "override", "source", "nonsense"),
 )
 # What stands in the middle of a document, or in the place of it.
 _WRITTEN = (
-    *(b"[" * 5_000, b"a: &a [*a]", b"a: !!python/name:os.system x", b"{a: 1, a: 2}", b"a: .nan"),
-    *(b"\t- a", b"%YAML 9", b"--- a\n--- b", b"a: 010", b"? [1]\n: 2", b"a: " + b"9" * 6_000),
+    *(
+        b"[" * 5_000,
+        b"a: &a [*a]",
+        b"a: !!python/name:os.system x",
+        b"{a: 1, a: 2}",
+        b"a: .nan",
+    ),
+    *(
+        b"\t- a",
+        b"%YAML 9",
+        b"--- a\n--- b",
+        b"a: 010",
+        b"? [1]\n: 2",
+        b"a: " + b"9" * 6_000,
+    ),
     *(b"\x00", b"-"),
 )
 _BYTES = (
-    *(b"\xff\xfe", b"\0", b"\xed\xa0\x80", b"[" * 9_999, b"\r", b'"' * 3, b"9" * 6_000, b""),
+    *(
+        b"\xff\xfe",
+        b"\0",
+        b"\xed\xa0\x80",
+        b"[" * 9_999,
+        b"\r",
+        b'"' * 3,
+        b"9" * 6_000,
+        b"",
+    ),
     b"null",
 )
 _RECORD = {
-    **{"text": "call ann now", "intent": "call", "slots": [["who", 1, 2]], "utterance": "call ann"},
+    **{
+        "text": "call ann now",
+        "intent": "call",
+        "slots": [["who", 1, 2]],
+        "utterance": "call ann",
+    },
     **{"lispress": "(Yield (x))", "score": 0.5, "member": True},
 }
 _SCHEMA = {"intents": ["call", "text"], "slots": ["who", "contact"]}
-_WORDS = ("call ann now", "[ann](who", "[who : ann", "a,b", '"', "", "\t", "é \u2028 x", "x " * 500)
+_WORDS = (
+    "call ann now",
+    "[ann](who",
+    "[who : ann",
+    "a,b",
+    '"',
+    "",
+    "\t",
+    "é \u2028 x",
+    "x " * 500,
+)
 _TAGS = ("O", "B-who", "I-who", "B-", "", "B-who B-who", "b-who")
 
 
@@ -62,12 +151,25 @@ class Grammar:
             return None
         if kind < 0.85:
             return [self.value(depth + 1) for _ in range(self.random.randrange(4))]
-        keys = ("kind", "tau", "target_epsilon", "low", "high", "num", "grid", "range", "name")
+        keys = (
+            "kind",
+            "tau",
+            "target_epsilon",
+            "low",
+            "high",
+            "num",
+            "grid",
+            "range",
+            "name",
+        )
         return {k: self.value(depth + 1) for k in self.random.sample(keys, 2)}
 
     def config(self):
         found = {"engine": self.random.choice(("edp_sgd", "dp_sgd", "sgd"))}
-        found["data"] = {"name": self.random.choice(("atis", "health")), "num_records": 5_000}
+        found["data"] = {
+            "name": self.random.choice(("atis", "health")),
+            "num_records": 5_000,
+        }
         for section in self.random.sample(sorted(_SECTIONS), self.random.randrange(3)):
             fields = _SECTIONS[section]
             if not fields:
@@ -88,7 +190,10 @@ class Grammar:
             found[self.random.choice(_SPACE_KEYS)] = self.value()
         if self.random.random() < 0.3:
             strategies = (*catalogue.names(STRATEGIES), "nonsense")
-            found["search"] = {"strategy": self.random.choice(strategies), "num_samples": 2}
+            found["search"] = {
+                "strategy": self.random.choice(strategies),
+                "num_samples": 2,
+            }
         return found
 
     def yaml(self, document):
@@ -128,14 +233,22 @@ class Grammar:
             index = self.random.randrange(len(document))
             if self.random.random() < 0.1:
                 return [*document[:index], *document[index + 1 :]]
-            return [*document[:index], self.changed(document[index]), *document[index + 1 :]]
+            return [
+                *document[:index],
+                self.changed(document[index]),
+                *document[index + 1 :],
+            ]
         return self.value()
 
     def damaged(self, content, pieces=_BYTES):
         """Bytes as they are, cut, with a foreign piece among them, or that alone."""
         kind, place = self.random.random(), self.random.randrange(len(content) + 1)
         piece = self.random.choice(pieces)
-        cases = {0.1: content[:place], 0.2: content[:place] + piece + content[place:], 0.23: piece}
+        cases = {
+            0.1: content[:place],
+            0.2: content[:place] + piece + content[place:],
+            0.23: piece,
+        }
         return next((found for most, found in cases.items() if kind < most), content)
 
     def line(self):
@@ -152,19 +265,26 @@ class Grammar:
 
     def file_of(self, form):
         """A file of utterances in one of the forms of the shelf."""
-        rows = [(self.random.choice(_WORDS), self.random.choice(_NAMES)) for _ in range(4)]
+        rows = [
+            (self.random.choice(_WORDS), self.random.choice(_NAMES)) for _ in range(4)
+        ]
         makers = {
             "table": lambda: "text,intent\n" + "".join(f'"{t}",{i}\n' for t, i in rows),
             "conll": lambda: "".join(
-                "".join(f"{word} {self.random.choice(_TAGS)}\n" for word in t.split()) + "\n"
+                "".join(f"{word} {self.random.choice(_TAGS)}\n" for word in t.split())
+                + "\n"
                 for t, _ in rows
             ),
             "json_lines": lambda: "".join(
-                json.dumps(self.changed({"utt": t, "annot_utt": f"[who : {t}]", "intent": i}))
+                json.dumps(
+                    self.changed({"utt": t, "annot_utt": f"[who : {t}]", "intent": i})
+                )
                 + "\n"
                 for t, i in rows
             ),
-            "rasa": lambda: yaml.safe_dump(self.changed(_rasa(rows)), allow_unicode=True),
+            "rasa": lambda: yaml.safe_dump(
+                self.changed(_rasa(rows)), allow_unicode=True
+            ),
         }
         if form not in makers:
             return self.damaged(self.records())
@@ -172,5 +292,7 @@ class Grammar:
 
 
 def _rasa(rows):
-    examples = [{"intent": i, "examples": f"- {t}\n- call [ann](who)\n"} for t, i in rows]
+    examples = [
+        {"intent": i, "examples": f"- {t}\n- call [ann](who)\n"} for t, i in rows
+    ]
     return {"version": "3.1", "nlu": examples}

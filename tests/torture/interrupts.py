@@ -1,5 +1,6 @@
-"""Interrupts of `sweep run` at random moments: each is reported, with the right exit code, and
-leaves nothing behind. `python -m tests.torture` counts them, and tests run a few of the same cases.
+"""Interrupts of `sweep run` at random moments: each is reported, with the right exit
+code, and leaves nothing behind. `python -m tests.torture` counts them, and tests run a
+few of the same cases.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ EXECUTORS = {"local": 15.0, "gang": 40.0}  # seconds that a run takes, about
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One interrupt. `delay` is in seconds after the program has begun to handle signals, which is
-    the first that it does, or has named its `phase`; `second` is in seconds after the first, or
-    None. `way` "stop" is `sweep stop`, and SIGTERM where the sweep does not run yet.
+    """One interrupt. `delay` is in seconds after the program has begun to handle
+    signals, which is the first that it does, or has named its `phase`; `second` is in
+    seconds after the first, or None. `way` "stop" is `sweep stop`, and SIGTERM where
+    the sweep does not run yet.
     """
 
     executor: str
@@ -51,7 +53,9 @@ class Case:
 
 @dataclass
 class Ending:
-    """What a process that was interrupted did; times are seconds after the interrupt."""
+    """What a process that was interrupted did; times are seconds after the
+    interrupt.
+    """
 
     code: int
     way: str
@@ -63,7 +67,9 @@ class Ending:
 
 
 def cases_of_phases(executor):
-    """An interrupt in each phase, in all ways, in a pipe and in a terminal, some of them twice."""
+    """An interrupt in each phase, in all ways, in a pipe and in a terminal, some of
+    them twice.
+    """
     phases = ["", STARTING_RAY, *("0 of 3 done", "1 of 3 done", COMPARING, DELIVERING)]
     if executor == "local":
         phases.remove(STARTING_RAY)
@@ -81,11 +87,18 @@ def cases_of_phases(executor):
 
 
 def write_space(folder, *, executor, **search):
-    """A space whose trials take a few seconds in all; `search` are fields of its search."""
+    """A space whose trials take a few seconds in all; `search` are fields of its
+    search.
+    """
     document = space_in(folder, name=SPACE, resources={"executor": executor}).document()
     document["search"] = {**document.get("search", {}), **search}
     document["base"] |= {
-        "model": {"name": "clc", "word_vectors": "hashed", "hidden_size": 16, "num_layers": 1},
+        "model": {
+            "name": "clc",
+            "word_vectors": "hashed",
+            "hidden_size": 16,
+            "num_layers": 1,
+        },
         "training": {"epochs": 8, "expected_batch_size": 8, "num_workers": 1},
         "evaluation": {"attacks": ["loss_threshold"]},
     }
@@ -96,7 +109,9 @@ def write_space(folder, *, executor, **search):
 
 def interrupt(case, folder):
     """Run a sweep in `folder`, which is new, and interrupt it."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited; so would the sweep
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # inherited; so would the sweep
         signal.signal(signal.SIGINT, signal.default_int_handler)
     folder.mkdir(parents=True, exist_ok=True)
     space = write_space(folder, executor=case.executor)
@@ -179,7 +194,11 @@ def resumed(folder):
     """The exit code of `sweep resume`."""
     command = [sys.executable, "-m", "sweep", "resume", SPACE]
     done = subprocess.run(
-        command, cwd=ROOT, env=_environment(folder, "RESUMED"), capture_output=True, check=False
+        command,
+        cwd=ROOT,
+        env=_environment(folder, "RESUMED"),
+        capture_output=True,
+        check=False,
     )
     return done.returncode
 

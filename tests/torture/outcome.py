@@ -1,5 +1,6 @@
-"""The outcome of one command: an answer, a refusal in one line, or a fault. A command is a
-fork of this process, with all modules in memory, or, `installed`, the script, begun from nothing.
+"""The outcome of one command: an answer, a refusal in one line, or a fault. A command
+is a fork of this process, with all modules in memory, or, `installed`, the script,
+begun from nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ import typer.main
 
 from sweep import cli
 
-SECONDS = 10.0  # of one answer; of processor time, so that a busy machine makes no finding
+SECONDS = (
+    10.0  # of one answer; of processor time, so that a busy machine makes no finding
+)
 BYTES = 1 << 30  # of one answer, beyond what this process holds already
-_PATIENCE_SECONDS = 300.0  # of a clock, until a command that waits for something is ended
+_PATIENCE_SECONDS = (
+    300.0  # of a clock, until a command that waits for something is ended
+)
 _LIMIT_BYTES = 24 << 30  # of its address space, for the machine's sake
 _LONGEST_REFUSAL = 5_000
 _CODES = {0: "answered", 1: "refused", 2: "refused"}
@@ -37,8 +42,9 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a process ended. `seconds` are of processor time, `waited` of a clock, `growth` is what
-    it held at most, in bytes, beyond what it began with. `code` is -N for signal N.
+    """How a process ended. `seconds` are of processor time, `waited` of a clock,
+    `growth` is what it held at most, in bytes, beyond what it began with. `code` is -N
+    for signal N.
     """
 
     code: int
@@ -51,7 +57,9 @@ class Ended:
 
 @dataclass
 class Tally:
-    """Counts of outcomes, the largest costs, and what reproduces each that must never be."""
+    """Counts of outcomes, the largest costs, and what reproduces each that must never
+    be.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
@@ -59,7 +67,9 @@ class Tally:
     growth: int = 0
 
     def add(self, outcome, *, how="", detail=""):
-        """Count an outcome; a `detail` makes it a finding, printed now: a run may end early."""
+        """Count an outcome; a `detail` makes it a finding, printed now: a run may end
+        early.
+        """
         self.counts[outcome] += 1
         if detail:
             text = f"{outcome}: {how}\n{detail}"
@@ -67,13 +77,17 @@ class Tally:
             print(f"\n{self.findings[-1]}", flush=True)
 
     def line(self):
-        counts = ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()))
+        counts = ", ".join(
+            f"{count} {name}" for name, count in sorted(self.counts.items())
+        )
         most = f"at most {self.seconds:.1f} s and {self.growth / 2**20:.0f} MB"
         return f"{counts}; {most}" if self.seconds else counts
 
 
 def run(arguments, tally, *, how, stdin=b"", installed=False, environment=None):
-    """Run one command line and count what came of it; (exit code, all that it printed)."""
+    """Run one command line and count what came of it; (exit code, all that it
+    printed).
+    """
     ended = run_process(
         arguments, stdin=stdin, installed=installed, environment={**(environment or {})}
     )
@@ -89,7 +103,10 @@ def classify(ended):
     if _TRACEBACK in ended.err:
         return "tracebacks", ended.err[-4_000:]
     if ended.seconds > SECONDS or ended.waited > _PATIENCE_SECONDS:
-        return "over 10 s", f"{ended.seconds:.1f} s of processor time, {ended.waited:.1f} s in all"
+        return (
+            "over 10 s",
+            f"{ended.seconds:.1f} s of processor time, {ended.waited:.1f} s in all",
+        )
     if ended.growth > BYTES:
         return "over 1 GB", f"{ended.growth / 2**20:.0f} MB"
     if ended.code == 1 and ended.out and not ended.err:
@@ -100,7 +117,9 @@ def classify(ended):
     lines = ended.err.strip().splitlines()
     refused = [line for line in lines if line.startswith("error:")]
     if outcome == "refused" and (len(refused) != 1 or lines[-1] != refused[0]):
-        return "refusals that are not one line", ended.err[:2_000] or "nothing on stderr"
+        return "refusals that are not one line", ended.err[
+            :2_000
+        ] or "nothing on stderr"
     if outcome == "refused" and len(refused[0]) > _LONGEST_REFUSAL:
         return "refusals that are not one line", f"{len(refused[0])} characters"
     return outcome, ""
@@ -168,16 +187,23 @@ def _main(arguments):
 
 
 def _text(descriptor, mode, *, errors=None):
-    return cast(TextIO, os.fdopen(descriptor, mode, encoding="utf-8", errors=errors, closefd=False))
+    return cast(
+        TextIO,
+        os.fdopen(descriptor, mode, encoding="utf-8", errors=errors, closefd=False),
+    )
 
 
 @cache
 def _preloaded():
-    """The application, after all modules that commands import, but for Ray's and MLflow's own."""
+    """The application, after all modules that commands import, but for Ray's and
+    MLflow's own.
+    """
     for package in ("sweep", "trainables", "search_spaces", "dashboards"):
         found = importlib.import_module(package)
         for module in pkgutil.walk_packages(found.__path__, f"{package}."):
-            if not any(part in module.name for part in ("__main__", ".ray_", ".mlflow_")):
+            if not any(
+                part in module.name for part in ("__main__", ".ray_", ".mlflow_")
+            ):
                 with suppress(ImportError):  # of an extra that is not installed
                     importlib.import_module(module.name)
     app = cli.build()

@@ -1,4 +1,6 @@
-"""A disk that is full, read-only or gone pauses trials, and is one line with the way on."""
+"""A disk that is full, read-only or gone pauses trials, and is one line with the way
+on.
+"""
 
 import errno
 import json
@@ -24,12 +26,18 @@ from trainables.errors import InvalidData, StorageFailed
 from trainables.io import disk
 
 pytestmark = IGNORED
-WORDS = {errno.ENOSPC: "is full", errno.EROFS: "is read-only", errno.EIO: "does not answer"}
+WORDS = {
+    errno.ENOSPC: "is full",
+    errno.EROFS: "is read-only",
+    errno.EIO: "does not answer",
+}
 
 
 @contextmanager
 def small_disk(place, *, megabytes):
-    """A file system in memory, mounted at `place`; skips the test where this process may not."""
+    """A file system in memory, mounted at `place`; skips the test where this process
+    may not.
+    """
     place.mkdir(parents=True, exist_ok=True)
     if (mount := shutil.which("mount")) is None:
         pytest.skip("there is no mount here")
@@ -61,7 +69,8 @@ def failing_flushes(number, *, after):
 
 
 @pytest.mark.parametrize(
-    ("number", "every"), [pytest.param(errno.ENOSPC, 4, marks=pytest.mark.slow), (errno.EROFS, 13)]
+    ("number", "every"),
+    [pytest.param(errno.ENOSPC, 4, marks=pytest.mark.slow), (errno.EROFS, 13)],
 )
 def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(number, every, tmp_path):
     """At the flushes of the store in turn: files, lines, ledger, checkpoints."""
@@ -95,8 +104,14 @@ def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(number, every, tmp
 def test_the_words_of_libraries_are_understood(tmp_path):
     """safetensors, SQLite and zip have errors of their own, without a number."""
     for text, word in (
-        ("Error: IoError(Os { code: 28, message: 'No space left on device' })", "is full"),
-        ("(sqlite3.OperationalError) database or disk is full [SQL: INSERT ...]", "is full"),
+        (
+            "Error: IoError(Os { code: 28, message: 'No space left on device' })",
+            "is full",
+        ),
+        (
+            "(sqlite3.OperationalError) database or disk is full [SQL: INSERT ...]",
+            "is full",
+        ),
         ("attempt to write a readonly database", "is read-only"),
     ):
         failure = disk.failure_of(ValueError(text), tmp_path)
@@ -127,7 +142,8 @@ _SLOW_SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 
 
 @pytest.mark.parametrize(
-    "megabytes", [1, *(pytest.param(size, marks=pytest.mark.slow) for size in _SLOW_SIZES)]
+    "megabytes",
+    [1, *(pytest.param(size, marks=pytest.mark.slow) for size in _SLOW_SIZES)],
 )
 def test_a_disk_that_fills_up_is_one_line(megabytes, tmp_path, capsys, monkeypatch):
     with small_disk(tmp_path / "home", megabytes=megabytes):
@@ -168,6 +184,8 @@ def test_nothing_starts_on_a_read_only_disk(tmp_path):
 def test_tensors_on_a_full_disk_raise_a_storage_error(tmp_path):
     with small_disk(tmp_path / "small", megabytes=1):
         with pytest.raises((SafetensorError, OSError)) as error:
-            save_file({"x": zeros(1_000_000)}, str(tmp_path / "small" / "x.safetensors"))
+            save_file(
+                {"x": zeros(1_000_000)}, str(tmp_path / "small" / "x.safetensors")
+            )
         failure = disk.failure_of(error.value, tmp_path / "small")
         assert "is full" in str(failure)

@@ -1,8 +1,17 @@
-"""`sweep run` is interrupted through the installed command: `tests/torture/interrupts.py`."""
+"""`sweep run` is interrupted through the installed command:
+`tests/torture/interrupts.py`.
+"""
 
 import pytest
 
-from tests.torture.interrupts import EXECUTORS, Case, cases_of_phases, interrupt, problems, resumed
+from tests.torture.interrupts import (
+    EXECUTORS,
+    Case,
+    cases_of_phases,
+    interrupt,
+    problems,
+    resumed,
+)
 
 FEW = [
     Case(executor="local", way="SIGINT", delay=0.0),

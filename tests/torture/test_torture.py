@@ -1,4 +1,6 @@
-"""A few of the harness's rounds with fixed seeds; `python -m tests.torture` runs many."""
+"""A few of the harness's rounds with fixed seeds; `python -m tests.torture` runs
+many.
+"""
 
 import os
 
@@ -10,7 +12,15 @@ from tests.sweep.untracked import run_untracked
 from tests.torture import bad_input
 from tests.torture.bad_input import FAMILIES, Bench
 from tests.torture.damage import DAMAGES, Home
-from tests.torture.outcome import BYTES, SECONDS, Ended, Tally, classify, run, run_process
+from tests.torture.outcome import (
+    BYTES,
+    SECONDS,
+    Ended,
+    Tally,
+    classify,
+    run,
+    run_process,
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +49,8 @@ def test_the_harness_sees_a_traceback(monkeypatch):
 @pytest.mark.slow  # more memory than any answer may take
 def test_the_harness_sees_what_an_answer_costs(monkeypatch):
     monkeypatch.setattr(
-        "sweep.store.sweeps.names", lambda home: [str(len(bytes(BYTES + BYTES // 4) + b"1"))]
+        "sweep.store.sweeps.names",
+        lambda home: [str(len(bytes(BYTES + BYTES // 4) + b"1"))],
     )
     assert run_process(["list"], environment={}).growth > BYTES
     ended = Ended(code=0, out="", err="", seconds=SECONDS + 1, waited=SECONDS, growth=0)
@@ -68,7 +79,9 @@ def test_the_installed_command_says_the_same(bench):
     assert (installed.code, installed.out) == (forked.code, forked.out)
 
 
-@pytest.mark.parametrize("path", [("time",), ("privacy", "epsilon"), ("metrics", "ser")])
+@pytest.mark.parametrize(
+    "path", [("time",), ("privacy", "epsilon"), ("metrics", "ser")]
+)
 def test_a_result_with_a_word_for_a_number_is_one_line(path, bench):
     def change(entry):
         place = entry["result"]
@@ -86,7 +99,9 @@ def test_a_result_with_a_word_for_a_number_is_one_line(path, bench):
 
 @pytest.mark.parametrize("answer", [b"", b"n\n"])
 def test_an_unconfirmed_deletion_is_refused(answer, bench):
-    ended = run_process(["delete", "toy"], stdin=answer, environment=bench.home.environment)
+    ended = run_process(
+        ["delete", "toy"], stdin=answer, environment=bench.home.environment
+    )
     assert (ended.code, ended.err) == (1, "error: not confirmed: nothing was changed\n")
     assert (bench.home.home / "toy" / "sweep.jsonl").exists()
 

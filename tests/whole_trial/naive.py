@@ -1,5 +1,6 @@
-"""The release of a step before its noise by the definition: one record at a time, in float64, with
-nothing of the engines, the clipping or the book-keeping."""
+"""The release of a step before its noise by the definition: one record at a time, in
+float64, with nothing of the engines, the clipping or the book-keeping.
+"""
 
 import copy
 
@@ -26,14 +27,21 @@ def record_gradient(model, loader, record):
 
 
 def sum_of_clipped(model, loader, units, *, max_grad_norm, group_scale):
-    """float64[D] the sum of the units' clipped mean gradients, and [U] their norms before: a mean
-    gradient is divided by alpha_k in group k, cut to norm C, and multiplied back."""
-    named = [(name, p.numel()) for name, p in model.named_parameters() if p.requires_grad]
+    """float64[D] the sum of the units' clipped mean gradients, and [U] their norms
+    before: a mean gradient is divided by alpha_k in group k, cut to norm C, and
+    multiplied back.
+    """
+    named = [
+        (name, p.numel()) for name, p in model.named_parameters() if p.requires_grad
+    ]
     sizes = [size for _, size in named]
     alpha = group_scale.double().repeat_interleave(torch.tensor(sizes))
     total, norms = torch.zeros(sum(sizes), dtype=torch.float64), []
     for unit in units:
-        mean = torch.stack([record_gradient(model, loader, i) for i in unit]).mean(0) / alpha
+        mean = (
+            torch.stack([record_gradient(model, loader, i) for i in unit]).mean(0)
+            / alpha
+        )
         norms.append(float(mean.norm()))
         total += mean * min(1.0, max_grad_norm / norms[-1]) * alpha
     return total, torch.tensor(norms, dtype=torch.float64)

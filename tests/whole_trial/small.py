@@ -21,7 +21,9 @@ KINDS = (*MODELS, *LANGUAGE_MODELS)
 
 @dataclass
 class Utterances:
-    """A loader of random tagged utterances, the record's number being all that they depend on."""
+    """A loader of random tagged utterances, the record's number being all that they
+    depend on.
+    """
 
     model: NluModel
     table: Any
@@ -29,12 +31,21 @@ class Utterances:
     def batch(self, ids):
         each = [np.random.default_rng(int(record)) for record in ids]
         lengths = np.array([rng.integers(1, 7) for rng in each])
-        numbers = [rng.integers(0, len(TYPES), n) for rng, n in zip(each, lengths, strict=True)]
-        tags = [rng.integers(0, len(SCHEMA.tags), n) for rng, n in zip(each, lengths, strict=True)]
+        numbers = [
+            rng.integers(0, len(TYPES), n) for rng, n in zip(each, lengths, strict=True)
+        ]
+        tags = [
+            rng.integers(0, len(SCHEMA.tags), n)
+            for rng, n in zip(each, lengths, strict=True)
+        ]
         return PackedBatch(
-            inputs=self.table.collate(np.concatenate(numbers).astype(np.int32), lengths),
+            inputs=self.table.collate(
+                np.concatenate(numbers).astype(np.int32), lengths
+            ),
             lengths=torch.from_numpy(lengths),
-            intents=torch.tensor([int(rng.integers(len(SCHEMA.intents))) for rng in each]),
+            intents=torch.tensor(
+                [int(rng.integers(len(SCHEMA.intents))) for rng in each]
+            ),
             tags=torch.from_numpy(np.concatenate(tags)),
             text_keys=torch.from_numpy(np.asarray(ids, dtype=np.int64)),
         )
@@ -43,7 +54,10 @@ class Utterances:
 def texts():
     """Random words, every other one behind a prompt."""
     rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list(LETTERS), rng.integers(1, 12))) for _ in range(NUM_RECORDS)]
+    words = [
+        "".join(rng.choice(list(LETTERS), rng.integers(1, 12)))
+        for _ in range(NUM_RECORDS)
+    ]
     prompts = [word[:3] if number % 2 else None for number, word in enumerate(words)]
     return EncodedTexts(words, Letters(), max_tokens=24, prompts=prompts)
 

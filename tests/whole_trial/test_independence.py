@@ -1,8 +1,10 @@
-"""Noise, batches and dropout of all steps of a run are pairwise independent, and records are drawn
-at the rate that the accountant gets.
+"""Noise, batches and dropout of all steps of a run are pairwise independent, and
+records are drawn at the rate that the accountant gets.
 
-The trials are the real ones up to their first step, with noise so large that what a step releases
-is its noise. Each check is shown to reject what it is for: a stream that is used again."""
+The trials are the real ones up to their first step, with noise so large that what a
+step releases is its noise. Each check is shown to reject what it is for: a stream that
+is used again.
+"""
 
 import json
 
@@ -29,11 +31,19 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     rows = [
-        {"tokens": [f"w{n}" for n in rng.integers(40, size=3)], "tags": ["O"] * 3, "intent": "go"}
+        {
+            "tokens": [f"w{n}" for n in rng.integers(40, size=3)],
+            "tags": ["O"] * 3,
+            "intent": "go",
+        }
         for _ in range(2 * NUM_RECORDS)
     ]
     write_lines(folder / "utterances.jsonl", rows)
-    schema = {"intents": ["go", "stop"], "slots": ["place"], "source": "written by hand"}
+    schema = {
+        "intents": ["go", "stop"],
+        "slots": ["place"],
+        "source": "written by hand",
+    }
     (folder / "schema.json").write_text(json.dumps(schema))
     return folder
 
@@ -59,7 +69,9 @@ def prepare(place, engine, **privacy):
             },
         }
     )  # fmt: skip
-    return _setup.prepare(config, comm=Alone(), data_dir=place, cache_dir=place / "cache")
+    return _setup.prepare(
+        config, comm=Alone(), data_dir=place, cache_dir=place / "cache"
+    )
 
 
 def steps_of(mechanism):
@@ -68,10 +80,14 @@ def steps_of(mechanism):
 
 
 def noise_of(engine):
-    """[T, D]: what each step of the run releases, over the alpha_k by which its noise is scaled."""
+    """[T, D]: what each step of the run releases, over the alpha_k by which its noise
+    is scaled.
+    """
     central = engine.mechanism.noise_calibration == "central"
     sizes = [parameter.numel() for parameter in engine.layout.parameters]
-    alpha = np.repeat(engine.group_scale.numpy() if central else np.ones(len(sizes)), sizes)
+    alpha = np.repeat(
+        engine.group_scale.numpy() if central else np.ones(len(sizes)), sizes
+    )
     rows = []
     for epoch, step in steps_of(engine.mechanism):
         engine.step(epoch, step)
@@ -83,7 +99,10 @@ def noise_of(engine):
     ("engine", "privacy"),
     [
         ("dp_sgd", {}),
-        ("dp_sgd", {"sampling": "shuffle", "noise_decay": {"kind": "linear", "tau": 0.1}}),
+        (
+            "dp_sgd",
+            {"sampling": "shuffle", "noise_decay": {"kind": "linear", "tau": 0.1}},
+        ),
         ("edp_sgd", {}),
         ("edp_sgd", {"noise_calibration": "central", "group_scale": "public"}),
     ],
@@ -130,7 +149,9 @@ def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(p
 
 def test_batches_that_every_epoch_draws_again_are_noticed(place, monkeypatch):
     right = sampling.Poisson.draw
-    monkeypatch.setattr(sampling.Poisson, "draw", lambda self, epoch, step: right(self, 0, step))
+    monkeypatch.setattr(
+        sampling.Poisson, "draw", lambda self, epoch, step: right(self, 0, step)
+    )
     with pytest.raises(AssertionError, match="two steps share"):
         check_bits(inclusions(prepare(place, "dp_sgd")), BATCH / NUM_RECORDS)
 
@@ -167,7 +188,9 @@ def test_dropout_masks_that_every_epoch_uses_again_are_noticed(place):
 
 
 def test_noise_of_both_stages_of_a_synthesis_trial_is_independent(tmp_path):
-    """Two language models on the same records: the stages' streams are not each other's."""
+    """Two language models on the same records: the stages' streams are not each
+    other's.
+    """
     config = tiny(
         write_pairs(tmp_path, training=60, human=20),
         **{
@@ -188,7 +211,10 @@ def test_noise_of_both_stages_of_a_synthesis_trial_is_independent(tmp_path):
     assert len(parts) == 2
     check_vectors(np.concatenate([noise_of(part) for part in parts]))
     draws = [
-        np.isin(np.arange(setup.mechanism.num_records), part._sampler.draw(epoch, step).records)
+        np.isin(
+            np.arange(setup.mechanism.num_records),
+            part._sampler.draw(epoch, step).records,
+        )
         for part in parts
         for epoch, step in steps_of(part.mechanism)
     ]

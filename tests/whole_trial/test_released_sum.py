@@ -1,4 +1,6 @@
-"""The release of a step against the definition, for every engine, model, task and option."""
+"""The release of a step against the definition, for every engine, model, task and
+option.
+"""
 
 from dataclasses import replace
 
@@ -10,7 +12,12 @@ from hypothesis import strategies as st
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from tests.engines.engine_checks import engine_on, mechanism
-from tests.whole_trial.naive import in_double, losses_of, record_gradient, sum_of_clipped
+from tests.whole_trial.naive import (
+    in_double,
+    losses_of,
+    record_gradient,
+    sum_of_clipped,
+)
 from tests.whole_trial.small import KINDS, NUM_RECORDS, model_and_loader
 from trainables.dp.noise import public_key
 
@@ -41,7 +48,9 @@ def engine_of(mech, kind, *, dropout, **setup):
         groups=GROUPS if mech.unit == "group" else None,
         learning_rate=0.05,
         key=public_key(0, "released"),
-        public_batch=loader.batch(np.arange(3)) if mech.group_scale == "public" else None,
+        public_batch=loader.batch(np.arange(3))
+        if mech.group_scale == "public"
+        else None,
         **setup,
     )
 
@@ -66,7 +75,9 @@ def units_of(engine, epoch, step):
 def test_two_steps_release_what_the_definition_says(
     kind, offered, group_scale, workers, max_grad_norm, physical, dropout, precision
 ):
-    """Without noise, so that the sum itself is seen; the second step is on trained weights."""
+    """Without noise, so that the sum itself is seen; the second step is on trained
+    weights.
+    """
     engine, privacy = offered
     records = 4 if "unit" in privacy else NUM_RECORDS
     mech = mechanism(
@@ -81,7 +92,11 @@ def test_two_steps_release_what_the_definition_says(
         precision=precision,
     )
     for step in (0, 1):
-        model, loader, alpha = in_double(made.model), made._loader, made.group_scale.clone()
+        model, loader, alpha = (
+            in_double(made.model),
+            made._loader,
+            made.group_scale.clone(),
+        )
         units = units_of(made, 1, step) if step < mech.steps_in(1) else []
         if not units:
             return
@@ -114,12 +129,16 @@ def test_plain_sgd_releases_the_mean_gradient(kind, physical, dropout):
     model.begin_step(0, 0)
     made.step(0, 0)
     expected = torch.stack([record_gradient(model, loader, i) for i in records]).mean(0)
-    assert float((made.released.double() - expected).norm()) <= 2e-4 * float(expected.norm())
+    assert float((made.released.double() - expected).norm()) <= 2e-4 * float(
+        expected.norm()
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_definition_itself_is_a_gradient(kind):
-    """Of the loss along any direction: against central differences, which no backward pass made."""
+    """Of the loss along any direction: against central differences, which no backward
+    pass made.
+    """
     model, loader = model_and_loader(kind, dropout=0.3)
     model = in_double(model)
     model.begin_step(0, 0)

@@ -1,8 +1,8 @@
 """A unit's contribution to the clipped sum is a function of that unit alone.
 
-Of whole engines, for every model that trains on private records, precision, sampling and unit: one
-unit more, or another one in its place, of any length and shape, moves the sum by at most what the
-mechanism says, and the part of the others by nothing.
+Of whole engines, for every model that trains on private records, precision, sampling
+and unit: one unit more, or another one in its place, of any length and shape, moves the
+sum by at most what the mechanism says, and the part of the others by nothing.
 """
 
 from dataclasses import dataclass, field
@@ -31,8 +31,8 @@ CENTRAL = {"noise_calibration": "central"}
 class Case:
     """A mechanism and its neighbouring relation.
 
-    `of_unit` records make up a unit. Where `joins`, a unit's records are shared by a micro-batch
-    and the moved record is one of them.
+    `of_unit` records make up a unit. Where `joins`, a unit's records are shared by a
+    micro-batch and the moved record is one of them.
     """
 
     engine: str = "dp_sgd"
@@ -54,7 +54,9 @@ CASES = {
     "group, in pieces": Case(
         privacy={"unit": "group", "max_records_per_group": 3}, of_unit=3, physical=2
     ),
-    "edp, a record alone": Case("edp_sgd", {**CENTRAL, **POISSON, "microbatch_size": 1}),
+    "edp, a record alone": Case(
+        "edp_sgd", {**CENTRAL, **POISSON, "microbatch_size": 1}
+    ),
     "edp, micro-batches": Case(
         "edp_sgd", {**CENTRAL, **POISSON, "microbatch_size": 4}, of_unit=4, joins=True
     ),
@@ -70,20 +72,34 @@ def own(tmp_path_factory):
 
 
 def added(loader, rng, number, words):
-    """`number` new records of any shape; `words`: the least and one more than the most."""
+    """`number` new records of any shape; `words`: the least and one more than the
+    most.
+    """
     return [
         loader.add(
-            str(rng.choice(SHAPES)), int(rng.integers(*words)), seed=int(rng.integers(2**31))
+            str(rng.choice(SHAPES)),
+            int(rng.integers(*words)),
+            seed=int(rng.integers(2**31)),
         )
         for _ in range(number)
     ]
 
 
 def moves(
-    case, kind, precision, moved, *, own=None, bound=0.05, others=OTHERS, words=(1, 12), seed=0
+    case,
+    kind,
+    precision,
+    moved,
+    *,
+    own=None,
+    bound=0.05,
+    others=OTHERS,
+    words=(1, 12),
+    seed=0,
 ):
-    """In units of C, the largest over the records `moved`, of (shape, length) each: how far the
-    sum moves, and how far the part of the other units. Also the mechanism's sensitivity.
+    """In units of C, the largest over the records `moved`, of (shape, length) each: how
+    far the sum moves, and how far the part of the other units. Also the mechanism's
+    sensitivity.
     """
     rng = np.random.default_rng(seed)
     model, loader = model_and_loader(kind, own=own)
@@ -117,7 +133,9 @@ def moves(
 
 
 def require_alone(*given, **fields):
-    """Fails unless the sum moves by no more than the mechanism says, and the others by nothing."""
+    """Fails unless the sum moves by no more than the mechanism says, and the others by
+    nothing.
+    """
     whole, apart, sensitivity = moves(*given, **fields)
     assert whole <= sensitivity * (1 + TOLERANCE), f"the sum moved by {whole} C"
     assert apart <= TOLERANCE, f"the part of the others moved by {apart} C"
@@ -125,12 +143,18 @@ def require_alone(*given, **fields):
 
 
 FEW = [("one word", 1), ("random", 150), ("cancelling", 61)]
-MANY = [(shape, n) for shape in SHAPES for n in ((1,) if shape == "one word" else (2, 37, 1_000))]
+MANY = [
+    (shape, n)
+    for shape in SHAPES
+    for n in ((1,) if shape == "one word" else (2, 37, 1_000))
+]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_record_moves_the_sum_by_one_bound_and_the_others_by_nothing(kind, precision, own):
+def test_a_record_moves_the_sum_by_one_bound_and_the_others_by_nothing(
+    kind, precision, own
+):
     require_alone(CASES["poisson"], kind, precision, FEW, own=own)
 
 
@@ -145,7 +169,13 @@ def test_a_short_record_beside_long_ones_changes_nothing_of_theirs(kind):
     """Norms of long units are found another way than those of short ones."""
     for seed in range(3):
         require_alone(
-            CASES["poisson"], kind, "fp32", [("one word", 1)], others=3, words=(180, 240), seed=seed
+            CASES["poisson"],
+            kind,
+            "fp32",
+            [("one word", 1)],
+            others=3,
+            words=(180, 240),
+            seed=seed,
         )
 
 
@@ -162,7 +192,9 @@ def test_so_of_every_model_with_every_sampling_and_unit(kind, case, precision, o
 @pytest.mark.parametrize("kind", KINDS)
 def test_so_of_bounds_that_cut_nothing_and_everything(kind, own):
     for bound in (1e-6, 1e3):
-        whole, apart, _ = moves(CASES["poisson"], kind, "fp32", MANY, own=own, bound=bound)
+        whole, apart, _ = moves(
+            CASES["poisson"], kind, "fp32", MANY, own=own, bound=bound
+        )
         assert whole <= 1 + TOLERANCE
         assert apart <= TOLERANCE
 

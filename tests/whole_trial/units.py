@@ -1,4 +1,6 @@
-"""Records of any shape, and the clipped sum that a whole engine makes of chosen units of them."""
+"""Records of any shape, and the clipped sum that a whole engine makes of chosen units
+of them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import numpy as np
 import torch
 
 from tests.engines.engine_checks import engine_on, mechanism
-from tests.models._builds import ADAPTED, FULLY, SCHEMA, TYPES, build_model, built, encoder_in
+from tests.models._builds import (
+    ADAPTED,
+    FULLY,
+    SCHEMA,
+    TYPES,
+    build_model,
+    built,
+    encoder_in,
+)
 from tests.models._texts import LETTERS, Letters, llama, small_lm, with_adapters
 from trainables.data.batches import PackedBatch
 from trainables.data.texts import EncodedTexts
@@ -41,12 +51,15 @@ def build(labels):
 class Utterances:
     """A loader of utterances that are added one by one, from 0 on.
 
-    "cancelling" is one word under each tag equally often, without a known intent, so that the
-    gradients of a head's rows add up to nearly nothing where all tags are as likely.
+    "cancelling" is one word under each tag equally often, without a known intent, so
+    that the gradients of a head's rows add up to nearly nothing where all tags are as
+    likely.
     """
 
     table: Any
-    keeps_inputs: bool = False  # as a trial keeps the rows of an encoder: once for each record
+    keeps_inputs: bool = (
+        False  # as a trial keeps the rows of an encoder: once for each record
+    )
     records: list[tuple[np.ndarray, np.ndarray, int]] = field(default_factory=list)
     kept: list[dict[str, torch.Tensor]] = field(default_factory=list)
 
@@ -64,11 +77,15 @@ class Utterances:
             tags, intent = np.arange(length) % len(SCHEMA.tags), -1
         self.records.append((words.astype(np.int32), tags, intent))
         if self.keeps_inputs:
-            self.kept.append(self.table.collate(self.records[-1][0], np.array([length])))
+            self.kept.append(
+                self.table.collate(self.records[-1][0], np.array([length]))
+            )
         return len(self.records) - 1
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
-        """As `data.batches.Loader.lengths`, by which records of like length pass together."""
+        """As `data.batches.Loader.lengths`, by which records of like length pass
+        together.
+        """
         return np.array([len(self.records[i][0]) for i in ids], dtype=np.int64)
 
     def batch(self, ids: np.ndarray) -> PackedBatch:
@@ -97,7 +114,9 @@ class Texts:
     encoded: EncodedTexts | None = None
 
     def add(self, shape: str, length: int, *, seed: int) -> int:
-        """The number of a new text of `length` characters, cut to the longest allowed."""
+        """The number of a new text of `length` characters, cut to the longest
+        allowed.
+        """
         rng = np.random.default_rng([seed, length])
         length = min(length, MOST_CHARACTERS)
         letters = rng.choice(list(LETTERS), length)
@@ -111,7 +130,9 @@ class Texts:
     def batch(self, ids: np.ndarray) -> Any:
         """See `engines._engine.Loader`."""
         if self.encoded is None or len(self.encoded) != len(self.texts):
-            self.encoded = EncodedTexts(self.texts, Letters(), max_tokens=MOST_CHARACTERS + 2)
+            self.encoded = EncodedTexts(
+                self.texts, Letters(), max_tokens=MOST_CHARACTERS + 2
+            )
         return self.encoded.batch(ids)
 
 
@@ -126,13 +147,17 @@ def features(**fields: Any) -> Any:
 
 def _joined() -> Any:
     shipped = built(name="features").config.encoder
-    return features(encoder=[*np.atleast_1d(shipped).tolist(), encoder_in("roberta")[0]])
+    return features(
+        encoder=[*np.atleast_1d(shipped).tolist(), encoder_in("roberta")[0]]
+    )
 
 
 LMS = {
     "causal_lm": lambda: small_lm_of(MOST_CHARACTERS + 2),
     "causal_lm, adapters": lambda: with_adapters(small_lm_of(MOST_CHARACTERS + 2)),
-    "llama, adapters": lambda: with_adapters(llama(max_position_embeddings=MOST_CHARACTERS + 4)),
+    "llama, adapters": lambda: with_adapters(
+        llama(max_position_embeddings=MOST_CHARACTERS + 4)
+    ),
 }
 NLU = {
     **{name: lambda name=name: build_model(name, dropout=0.0) for name in FULLY},
@@ -159,14 +184,16 @@ def own_module(folder: Any, monkeypatch: Any) -> Any:
 
 
 def model_and_loader(kind: str, *, own: Any = None) -> tuple[Any, Any]:
-    """A model of `kind`, of KINDS, with the same weights each time, and a loader without records;
-    `own` is the one of the kind "module".
+    """A model of `kind`, of KINDS, with the same weights each time, and a loader
+    without records; `own` is the one of the kind "module".
     """
     torch.manual_seed(0)
     if kind in LMS:
         return LMS[kind](), Texts()
     model = own if kind == "module" else NLU[kind]()
-    loader = Utterances(model.feature_table(TYPES), keeps_inputs=kind.startswith("features"))
+    loader = Utterances(
+        model.feature_table(TYPES), keeps_inputs=kind.startswith("features")
+    )
     return model, loader
 
 
@@ -175,13 +202,18 @@ def silent(engine: str = "dp_sgd", **fields: Any) -> Any:
     return replace(mechanism(engine, **fields), noise_multiplier=0.0)
 
 
-def sum_of(mech: Any, model: Any, loader: Any, units: list[list[int]], **setup: Any) -> Any:
+def sum_of(
+    mech: Any, model: Any, loader: Any, units: list[list[int]], **setup: Any
+) -> Any:
     """float64[D]: the engine's clipped sum of these units, in units of C.
 
-    With full batches the mechanism's own sampler draws, of records that are numbered in order.
+    With full batches the mechanism's own sampler draws, of records that are numbered in
+    order.
     """
     ids = np.array([record for unit in units for record in unit])
-    is_drawn = mech.sampling == "full" and mech.microbatch_size == 1 and mech.unit == "record"
+    is_drawn = (
+        mech.sampling == "full" and mech.microbatch_size == 1 and mech.unit == "record"
+    )
     made = engine_on(
         mech, ids, None if is_drawn else units, model=model, loader=loader, ids=ids,
         groups=ids if mech.unit == "group" else None, learning_rate=0.0, **setup,
@@ -191,7 +223,9 @@ def sum_of(mech: Any, model: Any, loader: Any, units: list[list[int]], **setup: 
 
 
 def with_the_longest_of_the_batch(monkeypatch: Any) -> None:
-    """Restore the fault that this file is about: each unit's bound read the longest unit's rows."""
+    """Restore the fault that this file is about: each unit's bound read the longest
+    unit's rows.
+    """
     right = rounding.Size.rounding.fget
 
     def wrong(self: Any) -> Any:

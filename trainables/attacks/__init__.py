@@ -1,9 +1,10 @@
 """Membership inference attacks and audits, one a file; a higher score means "member".
 
-An attack has `NEEDS` and `scores(target, knowledge, *, seed)`, from arrays to an array, without
-access to model or text; one that needs references, the other trials of a sweep, has
-`all_scores(trials)`, an array for each. `Signals` is the input that a trial writes for attacks;
-`_panel` runs attacks, and is imported where they run: a config that names attacks imports this.
+An attack has `NEEDS` and `scores(target, knowledge, *, seed)`, from arrays to an array,
+without access to model or text; one that needs references, the other trials of a sweep,
+has `all_scores(trials)`, an array for each. `Signals` is the input that a trial writes
+for attacks; `_panel` runs attacks, and is imported where they run: a config that names
+attacks imports this.
 """
 
 from trainables.attacks._headline import Strongest as Strongest

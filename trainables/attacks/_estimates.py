@@ -1,8 +1,9 @@
 """Estimates of epsilon from scores, without a certificate (names `epsilon_estimate_*`).
 
-fdp: one-run audit of a hypothesised trade-off curve (Mahloujifar, Melis & Chaudhuri 2025): it
-rejects "mu-Gaussian DP", not "(epsilon, delta)-DP". gdp: the mu whose AUC this is. cp:
-Clopper-Pearson counts over many records of one run, which are no independent trials.
+fdp: one-run audit of a hypothesised trade-off curve (Mahloujifar, Melis & Chaudhuri
+2025): it rejects "mu-Gaussian DP", not "(epsilon, delta)-DP". gdp: the mu whose AUC
+this is. cp: Clopper-Pearson counts over many records of one run, which are no
+independent trials.
 """
 
 import math
@@ -28,8 +29,8 @@ def require_delta(delta: float) -> None:
 
 
 def largest_rejected(rejects: Callable[[float], bool], *, upper: float) -> float:
-    """The largest x in [0, upper] that is rejected, from below, where all smaller ones are; 0 where
-    none is.
+    """The largest x in [0, upper] that is rejected, from below, where all smaller ones
+    are; 0 where none is.
     """
     low, high = 0.0, upper
     if rejects(high):
@@ -40,8 +41,11 @@ def largest_rejected(rejects: Callable[[float], bool], *, upper: float) -> float
     return low
 
 
-def fdp(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float) -> float:
-    """epsilon(delta) of the largest mu whose Gaussian trade-off curve the guesses reject.
+def fdp(
+    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float
+) -> float:
+    """epsilon(delta) of the largest mu whose Gaussian trade-off curve the guesses
+    reject.
 
     The recursion of Mahloujifar et al. 2025 (algorithm "rh with cap") on the curve
     Phi(Phi^-1(x) - mu).
@@ -65,7 +69,9 @@ def fdp(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: 
 
 
 def gdp(auc: float, *, delta: float) -> float:
-    """epsilon(delta) of the mu-Gaussian mechanism with this AUC, Phi(mu / sqrt 2); 0 below 0.5."""
+    """epsilon(delta) of the mu-Gaussian mechanism with this AUC, Phi(mu / sqrt 2); 0
+    below 0.5.
+    """
     return _of_gaussian(math.sqrt(2) * float(ndtri(min(max(auc, 0.5), 1.0))), delta)
 
 
@@ -76,9 +82,9 @@ def _of_gaussian(mu: float, delta: float) -> float:
 
 
 def clopper_pearson_of_scores(scores: Floats, member: Bools, *, delta: float) -> float:
-    """`privacy.audit.epsilon_lower_bound` at a threshold chosen on a random half of the records and
-    counted on the other half, because counting on the same half would overfit. The records of one
-    run are no independent trials.
+    """`privacy.audit.epsilon_lower_bound` at a threshold chosen on a random half of the
+    records and counted on the other half, because counting on the same half would
+    overfit. The records of one run are no independent trials.
     """
     half = generator(0, "clopper_pearson").random(len(scores)) < 0.5
     for side in (half, ~half):
@@ -88,7 +94,9 @@ def clopper_pearson_of_scores(scores: Floats, member: Bools, *, delta: float) ->
     missed = curve.num_members - curve.true_positives
     fnr = betaincinv(missed + 1, curve.true_positives, 1 - _ERROR / 2)
     fpr = betaincinv(
-        curve.false_positives + 1, curve.num_nonmembers - curve.false_positives, 1 - _ERROR / 2
+        curve.false_positives + 1,
+        curve.num_nonmembers - curve.false_positives,
+        1 - _ERROR / 2,
     )
     fnr, fpr = np.nan_to_num(fnr, nan=1.0), np.nan_to_num(fpr, nan=1.0)
     threshold = curve.thresholds[int(np.argmax((1 - fnr - delta) / fpr))]

@@ -1,5 +1,5 @@
-"""The likelihood ratio of two Gaussians for each record, from sums over reference models that
-were trained with and without it.
+"""The likelihood ratio of two Gaussians for each record, from sums over reference
+models that were trained with and without it.
 
 Shared by LiRA and BaVarIA, which differ in how they estimate the variances.
 """
@@ -21,8 +21,9 @@ _PRIOR_MODELS = 8.0  # weight of the common variance against a record's own, in 
 def ratio(psi: Floats, references: Moments, *, variance: Variance = "auto") -> Floats:
     """The score of values [n] against the sums of reference models.
 
-    A record that no reference has on one side takes the other side's mean, moved by the mean
-    distance between the sides: with k models of fair coins that is a share 2**-k of the records.
+    A record that no reference has on one side takes the other side's mean, moved by the
+    mean distance between the sides: with k models of fair coins that is a share 2**-k
+    of the records.
     """
     if variance == "auto":
         enough = references.num_models >= _MODELS_FOR_OWN_VARIANCE
@@ -30,7 +31,8 @@ def ratio(psi: Floats, references: Moments, *, variance: Variance = "auto") -> F
     mean = _filled_means(references)
     if variance == "shrunk":
         return np.asarray(
-            _predictive(psi, references, mean, IN) - _predictive(psi, references, mean, OUT)
+            _predictive(psi, references, mean, IN)
+            - _predictive(psi, references, mean, OUT)
         )
     outside, inside = norm.logpdf(psi, mean, _std(references, variance))
     return np.asarray(inside - outside)
@@ -43,7 +45,9 @@ def _filled_means(references: Moments) -> Floats:
     if both.any():
         shift = float((mean[IN, both] - mean[OUT, both]).mean())
     else:  # one reference: no record is on both sides of it
-        sides = references.total.sum(axis=1) / np.maximum(references.count.sum(axis=1), 1)
+        sides = references.total.sum(axis=1) / np.maximum(
+            references.count.sum(axis=1), 1
+        )
         shift = float(sides[IN] - sides[OUT])
     filled: Floats = np.where(seen, mean, 0.0)
     filled[IN] = np.where(seen[IN], filled[IN], filled[OUT] + shift)
@@ -73,11 +77,14 @@ def _std(references: Moments, variance: Variance) -> Floats:
 
 
 def _predictive(psi: Floats, references: Moments, mean: Floats, side: int) -> Floats:
-    """log Student-t density of the next model's psi on one side, given those seen, [n]."""
+    """log Student-t density of the next model's psi on one side, given those seen,
+    [n].
+    """
     count = references.count[side]
     common = float(_global_variance(references)[side, 0])
     shape = 0.5 * (_PRIOR_MODELS + np.maximum(count - 1, 0))
     rate = 0.5 * (_PRIOR_MODELS * common + references.scatter[side])
-    # The variance of the mean is one over the number of models, counted as at least one.
+    # The variance of the mean is one over the number of models, counted as at least
+    # one.
     variance = rate / shape * (1 + 1 / np.maximum(count, 1))
     return np.asarray(t.logpdf(psi, 2 * shape, loc=mean[side], scale=np.sqrt(variance)))

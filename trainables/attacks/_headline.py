@@ -1,4 +1,6 @@
-"""The figures of attacks by name, and the headline figure: that of the strongest attack."""
+"""The figures of attacks by name, and the headline figure: that of the strongest
+attack.
+"""
 
 import math
 from collections.abc import Mapping
@@ -32,8 +34,8 @@ def attacks_on_models() -> list[str]:
 
 
 def audited(split: SplitMode) -> str:
-    """The name of the epsilon that a certified bound is about: swapped pairs test that of replacing
-    a record, coins of single records that of adding or removing one.
+    """The name of the epsilon that a certified bound is about: swapped pairs test that
+    of replacing a record, coins of single records that of adding or removing one.
     """
     return EPSILON_REPLACE_ONE if split == "paired" else EPSILON
 
@@ -56,7 +58,12 @@ def figures() -> tuple[Figure, ...]:
             label="whether the strongest attack is inverted: members score lower",
             task="nlu",
         ),
-        Figure(name="leakage_num_attacks", label="number of attacks", task="nlu", written="count"),
+        Figure(
+            name="leakage_num_attacks",
+            label="number of attacks",
+            task="nlu",
+            written="count",
+        ),
         *(
             replace(
                 figure,
@@ -67,7 +74,9 @@ def figures() -> tuple[Figure, ...]:
             for attack in catalogue.names("attacks")
             for figure in membership.OF_SCORES
         ),
-        Figure(name="mia_num_references", label="number of reference trials of the attacks"),
+        Figure(
+            name="mia_num_references", label="number of reference trials of the attacks"
+        ),
         *(
             Figure(
                 name=f"mia_one_run_num_{name}",
@@ -86,10 +95,14 @@ def figures() -> tuple[Figure, ...]:
             written="lower_bound",
         ),
         Figure(name="epsilon_lower_bound_delta", label="delta of the certified bound"),
-        Figure(name="epsilon_lower_bound_p", label="error probability of the certified bound"),
+        Figure(
+            name="epsilon_lower_bound_p",
+            label="error probability of the certified bound",
+        ),
         *(
             Figure(
-                name=f"epsilon_estimate_{name}", label=f"estimated epsilon ({name}), no certificate"
+                name=f"epsilon_estimate_{name}",
+                label=f"estimated epsilon ({name}), no certificate",
             )
             for name in ("fdp", "gdp", "cp")
         ),
@@ -98,10 +111,12 @@ def figures() -> tuple[Figure, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Strongest:
-    """The attack with the largest AUC, oriented so that a higher AUC means more leakage.
+    """The attack with the largest AUC, oriented so that a higher AUC means more
+    leakage.
 
-    `low` and `high` hold for all `num_attacks` attacks together with probability 95 %, so they hold
-    for the one that was chosen. `inverted`: its AUC is below 0.5 by more than chance.
+    `low` and `high` hold for all `num_attacks` attacks together with probability 95 %,
+    so they hold for the one that was chosen. `inverted`: its AUC is below 0.5 by more
+    than chance.
     """
 
     attack: str
@@ -123,15 +138,21 @@ class Strongest:
 
 
 def oriented_attacks(metrics: Mapping[str, float | None]) -> list[Strongest]:
-    """Every attack of a trial except controls, oriented so that a higher AUC means more leakage.
+    """Every attack of a trial except controls, oriented so that a higher AUC means more
+    leakage.
 
-    An AUC counts as inverted where its interval over all attacks is below 0.5, because an adversary
-    could invert the attack. One that is below 0.5 by chance is left as it is.
+    An AUC counts as inverted where its interval over all attacks is below 0.5, because
+    an adversary could invert the attack. One that is below 0.5 by chance is left as it
+    is.
     """
     if not any(name.startswith(ATTACKS) for name in metrics):
         return []
     measured = {
-        name: (value, metrics.get(f"{auc_of(name)}_low"), metrics.get(f"{auc_of(name)}_high"))
+        name: (
+            value,
+            metrics.get(f"{auc_of(name)}_low"),
+            metrics.get(f"{auc_of(name)}_high"),
+        )
         for name in attacks_on_models()
         if (value := metrics.get(auc_of(name))) is not None
     }
@@ -162,16 +183,19 @@ def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
     >>> found.attack, found.value, found.inverted
     ('shadow', 0.868, True)
     """
-    return max(oriented_attacks(metrics), key=lambda one: (one.value, one.attack), default=None)
+    return max(
+        oriented_attacks(metrics), key=lambda one: (one.value, one.attack), default=None
+    )
 
 
 def widen(
     value: float, low: float | None, high: float | None, *, num_tests: int
 ) -> tuple[float, float]:
-    """The 95 % interval of an AUC widened for `num_tests` simultaneous tests (Bonferroni).
+    """The 95 % interval of an AUC widened for `num_tests` simultaneous tests
+    (Bonferroni).
 
-    As in `membership.auc`: DeLong's interval, normal in the log odds, and at an AUC of 0 or 1 the
-    exact bound. (0, 1) without an interval.
+    As in `membership.auc`: DeLong's interval, normal in the log odds, and at an AUC of
+    0 or 1 the exact bound. (0, 1) without an interval.
 
     >>> [round(bound, 4) for bound in widen(0.6, 0.5398, 0.6573, num_tests=4)]
     [0.523, 0.6724]
@@ -184,6 +208,9 @@ def widen(
         # The exact bound is tail ** (1 / n): its logarithm grows with that of the tail.
         edge = edge ** (math.log(tail) / math.log(_TAIL)) if edge > 0 else 0.0
         return (edge, 1.0) if value else (0.0, 1 - edge)
-    centre, odds = log_odds(value), [log_odds(end) for end in (low, high) if 0 < end < 1]
+    centre, odds = (
+        log_odds(value),
+        [log_odds(end) for end in (low, high) if 0 < end < 1],
+    )
     margin = max((abs(end - centre) for end in odds), default=math.inf)
     return around(value, margin * NormalDist().inv_cdf(1 - tail) / _Z)

@@ -1,4 +1,6 @@
-"""The adversary's knowledge beyond the target's signals, and the attacks that a split allows."""
+"""The adversary's knowledge beyond the target's signals, and the attacks that a split
+allows.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,14 @@ from trainables.attacks._signals import Signals
 from trainables.config.sections import SPLITS_WITH_COINS, SplitMode
 from trainables.errors import InvalidInput
 
-if TYPE_CHECKING:  # a config that names attacks imports this, and SciPy's half a second for nothing
+if (
+    TYPE_CHECKING
+):  # a config that names attacks imports this, and SciPy's half a second for nothing
     from scipy import sparse
 
-# A fixed split gives every trial the same members, so other trials carry no information about a
-# record that is in all of them or in none. Without a coin for each record there is no certificate.
+# A fixed split gives every trial the same members, so other trials carry no information
+# about a record that is in all of them or in none. Without a coin for each record there
+# is no certificate.
 _WANTS_COINS = frozenset({"references", "coins"})
 
 
@@ -25,16 +30,18 @@ def valid_attacks(mode: SplitMode) -> frozenset[str]:
     return frozenset(
         name
         for name in catalogue.names("attacks")
-        if mode in SPLITS_WITH_COINS or not catalogue.entry("attacks", name).NEEDS & _WANTS_COINS
+        if mode in SPLITS_WITH_COINS
+        or not catalogue.entry("attacks", name).NEEDS & _WANTS_COINS
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
-    """The data that attacks may use; each attack lists in `NEEDS` the parts it requires.
+    """The data that attacks may use; each attack lists in `NEEDS` the parts it
+    requires.
 
-    `shadow`: signals of a model of the same architecture on another, public corpus. `texts`:
-    bag-of-words features of the target's records, [n, d], which need no model.
+    `shadow`: signals of a model of the same architecture on another, public corpus.
+    `texts`: bag-of-words features of the target's records, [n, d], which need no model.
     """
 
     shadow: Signals | None = None
@@ -51,7 +58,8 @@ def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:
     catalogue.entry("attacks", attack)  # raises for an unknown one
     if attack not in valid_attacks(mode):
         raise InvalidInput(
-            f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for the attack {attack},"
+            f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for the attack"
+            f" {attack},"
             f" got data.split={mode}"
             " (all its trials have the same members)"
         )
@@ -71,10 +79,15 @@ def same_records(target: Signals, other: Signals) -> Signals:
         return other
     place = np.searchsorted(other.records, target.records)
     place = np.minimum(place, max(0, len(other) - 1))
-    lacking = int((other.records[place] != target.records).sum()) if len(other) else len(target)
+    lacking = (
+        int((other.records[place] != target.records).sum())
+        if len(other)
+        else len(target)
+    )
     if lacking:
         raise InvalidInput(
-            f"expected reference signals on all {len(target)} records of the target, {lacking} have"
+            f"expected reference signals on all {len(target)} records of the target,"
+            f" {lacking} have"
             " none"
         )
     return other.take(place)

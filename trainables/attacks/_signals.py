@@ -1,7 +1,7 @@
 """The outputs of a trained model that attacks read: numbers, never text.
 
-One inference pass computes them. The features need no label and have one width for every label
-set, so that an attack learnt on one corpus reads the signals of another.
+One inference pass computes them. The features need no label and have one width for
+every label set, so that an attack learnt on one corpus reads the signals of another.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-# Sorted intent probabilities; per-token sorted tag posteriors, averaged over the tokens; the least
-# sure token; log p(best path) / T.
+# Sorted intent probabilities; per-token sorted tag posteriors, averaged over the
+# tokens; the least sure token; log p(best path) / T.
 FEATURES = (
     "intent_1",
     "intent_2",
@@ -45,12 +45,13 @@ _FLOOR = 1e-7
 class Signals:
     """One trial's signals on the records of an attack.
 
-    `records` are ids in the corpus, strictly increasing. `member`: whether the trial trained on the
-    record. `features` is [n, 8] (see `FEATURES`), probabilities as they are. `log_confidence` is
-    log p(x) = -(L_intent + L_slots / T) of the true labels, at most 0. `pairs` has the pair's
-    number where the split is `paired` and -1 elsewhere. `population` marks records that no trial of
-    the sweep ever trains on (validation, common test): attacks compare with them and score none.
-    `corpus` is the fingerprint of the corpus, `mode` the split.
+    `records` are ids in the corpus, strictly increasing. `member`: whether the trial
+    trained on the record. `features` is [n, 8] (see `FEATURES`), probabilities as they
+    are. `log_confidence` is log p(x) = -(L_intent + L_slots / T) of the true labels, at
+    most 0. `pairs` has the pair's number where the split is `paired` and -1 elsewhere.
+    `population` marks records that no trial of the sweep ever trains on (validation,
+    common test): attacks compare with them and score none. `corpus` is the fingerprint
+    of the corpus, `mode` the split.
     """
 
     records: Integers
@@ -67,15 +68,23 @@ class Signals:
         for name in _ARRAYS:
             shape = (n, len(FEATURES)) if name == "features" else (n,)
             if (got := getattr(self, name).shape) != shape:
-                raise InvalidInput(f"expected signals.{name} of shape {shape}, got {got}")
+                raise InvalidInput(
+                    f"expected signals.{name} of shape {shape}, got {got}"
+                )
         if n and (np.diff(self.records) <= 0).any():
-            raise InvalidInput("expected signals.records strictly increasing, got repeats")
+            raise InvalidInput(
+                "expected signals.records strictly increasing, got repeats"
+            )
         for name in ("features", "log_confidence"):
             bad = int((~np.isfinite(getattr(self, name))).sum())
             if bad:
-                raise InvalidInput(f"expected finite signals.{name}, got {bad} that are not")
+                raise InvalidInput(
+                    f"expected finite signals.{name}, got {bad} that are not"
+                )
         if (self.member & self.population).any():
-            raise InvalidInput("expected no member in the population that no trial trains on")
+            raise InvalidInput(
+                "expected no member in the population that no trial trains on"
+            )
 
     def __len__(self) -> int:
         return len(self.records)
@@ -106,13 +115,18 @@ def logit_of_log(log_p: Floats) -> Floats:
 
 
 def features_of(
-    *, intent_log_probs: Floats, token_marginals: Floats, lengths: Integers, path_log_prob: Floats
+    *,
+    intent_log_probs: Floats,
+    token_marginals: Floats,
+    lengths: Integers,
+    path_log_prob: Floats,
 ) -> Floats:
-    """phi(x), [B, 8]: see `FEATURES`; padded with 0 where there are fewer than 3 labels.
+    """phi(x), [B, 8]: see `FEATURES`; padded with 0 where there are fewer than 3
+    labels.
 
-    `intent_log_probs` [B, K]; `token_marginals` [T, L], the posteriors of all tokens of the batch,
-    one record after another; `lengths` [B], each at least 1; `path_log_prob` [B]. A record's
-    features depend on that record alone, not on its batch.
+    `intent_log_probs` [B, K]; `token_marginals` [T, L], the posteriors of all tokens of
+    the batch, one record after another; `lengths` [B], each at least 1; `path_log_prob`
+    [B]. A record's features depend on that record alone, not on its batch.
     """
     starts = np.r_[0, np.cumsum(lengths)[:-1]]
     tokens = _top(np.asarray(token_marginals, dtype=np.float64))
@@ -135,10 +149,11 @@ def gather(
     population: Bools | None = None,
     corpus: str = "",
 ) -> Signals:
-    """Signals of rows in any order, for passes that compute `features_of` batch by batch.
+    """Signals of rows in any order, for passes that compute `features_of` batch by
+    batch.
 
-    Features are rounded to 32 bits, as a file stores them, so that a trial that trains a shadow
-    model and one that reads its signals get the same figures.
+    Features are rounded to 32 bits, as a file stores them, so that a trial that trains
+    a shadow model and one that reads its signals get the same figures.
     """
     ids = np.asarray(records, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
@@ -149,7 +164,9 @@ def gather(
         member=np.asarray(member, dtype=np.bool_)[order],
         features=np.asarray(features, dtype=np.float32).astype(np.float64)[order],
         # A likelihood above 1 is rounding; path sums in float32 give some.
-        log_confidence=np.minimum(np.asarray(log_confidence, dtype=np.float64), 0.0)[order],
+        log_confidence=np.minimum(np.asarray(log_confidence, dtype=np.float64), 0.0)[
+            order
+        ],
         pairs=np.asarray(none, dtype=np.int64)[order],
         population=np.asarray(outside, dtype=np.bool_)[order],
         mode=mode,
@@ -161,9 +178,13 @@ _ARRAYS = ("records", "member", "features", "log_confidence", "pairs", "populati
 
 
 def write_signals(path: Path, signals: Signals) -> None:
-    """Write `signals.npz`; it appears whole or not at all. Features are kept in 32 bits."""
+    """Write `signals.npz`; it appears whole or not at all. Features are kept in 32
+    bits.
+    """
     arrays = {name: getattr(signals, name) for name in _ARRAYS}
-    arrays["features"] = arrays["features"].astype(np.float32)  # as `gather` has rounded them
+    arrays["features"] = arrays["features"].astype(
+        np.float32
+    )  # as `gather` has rounded them
     labels = {name: np.array(getattr(signals, name)) for name in ("mode", "corpus")}
     write_arrays(path, arrays | labels)
 
@@ -198,7 +219,8 @@ def bag_of_words(
 ) -> sparse.csr_matrix:
     """[n, num_types + 1]: whether each token type occurs, then log(1 + length).
 
-    `token_ids` are the tokens of n records one after another, `lengths` [n] how many each has.
+    `token_ids` are the tokens of n records one after another, `lengths` [n] how many
+    each has.
     """
     from scipy import sparse  # imported by every plan of a space with attacks otherwise
 

@@ -1,6 +1,8 @@
-"""Difficulty calibration: confidence above that of other models on a record (Watson et al. 2022).
+"""Difficulty calibration: confidence above that of other models on a record (Watson et
+al. 2022).
 
-The simplest use of a sweep as reference models: no masks, no variances, stable with few models.
+The simplest use of a sweep as reference models: no masks, no variances, stable with few
+models.
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,8 @@ NEEDS = frozenset({"references"})
 
 
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """psi of a record minus its mean psi in the others [n], for each trial; higher means member.
+    """psi of a record minus its mean psi in the others [n], for each trial; higher
+    means member.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """

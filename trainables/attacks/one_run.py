@@ -1,12 +1,14 @@
-"""A certified lower bound on epsilon from one training run (Steinke, Nasr & Jagielski 2023).
+"""A certified lower bound on epsilon from one training run (Steinke, Nasr & Jagielski
+2023).
 
-Every unit has an independent fair coin: a record that was in or out, or, in the `paired` split, a
-pair of which one was in. The attack guesses the coins of the r units with the most extreme scores;
-(epsilon, delta)-DP bounds the number of correct guesses. Coins of single records bound the
-add-or-remove epsilon, swapped pairs the replace-one epsilon.
+Every unit has an independent fair coin: a record that was in or out, or, in the
+`paired` split, a pair of which one was in. The attack guesses the coins of the r units
+with the most extreme scores; (epsilon, delta)-DP bounds the number of correct guesses.
+Coins of single records bound the add-or-remove epsilon, swapped pairs the replace-one
+epsilon.
 
-Valid for any score that does not use the target's own coins, and for a number of guesses that was
-fixed beforehand.
+Valid for any score that does not use the target's own coins, and for a number of
+guesses that was fixed beforehand.
 """
 
 import math
@@ -30,8 +32,8 @@ def p_value(
 ) -> float:
     """Probability bound of so many right guesses under (epsilon, delta)-DP, in [0, 1].
 
-    min(1, beta + 2 m delta alpha) with X ~ Bin(r, q), q = e^eps / (1 + e^eps), beta = P[X >= v],
-    alpha = max over 1 <= i <= v of P[v > X >= v - i] / i (Theorem 5.2).
+    min(1, beta + 2 m delta alpha) with X ~ Bin(r, q), q = e^eps / (1 + e^eps), beta =
+    P[X >= v], alpha = max over 1 <= i <= v of P[v > X >= v - i] / i (Theorem 5.2).
     """
     q = 1 / (1 + math.exp(-epsilon))
     if num_correct == 0:
@@ -47,7 +49,8 @@ def p_value(
 def epsilon_lower_bound(
     num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float = 0.05
 ) -> float:
-    """The largest epsilon that the guesses reject at level `p`; 0 where they reject none.
+    """The largest epsilon that the guesses reject at level `p`; 0 where they reject
+    none.
 
     `num_units` m, `num_guesses` r, `num_correct` v.
 
@@ -66,7 +69,8 @@ def epsilon_lower_bound(
         raise InvalidInput(f"expected 0 < p < 1, got p={p}")
     return _estimates.largest_rejected(
         lambda epsilon: (
-            p_value(num_units, num_guesses, num_correct, epsilon=epsilon, delta=delta) < p
+            p_value(num_units, num_guesses, num_correct, epsilon=epsilon, delta=delta)
+            < p
         ),
         upper=_LARGEST,
     )
@@ -81,14 +85,17 @@ _COUNTS = tuple(f"mia_one_run_num_{name}" for name in ("units", "guesses", "corr
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """The record scores whose extremes are guessed, [n]: the target's own confidence."""
+    """The record scores whose extremes are guessed, [n]: the target's own
+    confidence.
+    """
     return target.psi
 
 
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """Scores of every trial against all the others, in time linear in trials times records: with 16
-    references or more the shrunk likelihood ratio, with fewer the relative likelihood. The rule is
-    fixed because choosing the best score would void the bound.
+    """Scores of every trial against all the others, in time linear in trials times
+    records: with 16 references or more the shrunk likelihood ratio, with fewer the
+    relative likelihood. The rule is fixed because choosing the best score would void
+    the bound.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """
@@ -100,10 +107,11 @@ def all_scores(trials: Sequence[Signals]) -> list[Floats]:
 def audit(
     record_scores: Floats, signals: Signals, *, delta: float, num_trials: int = 1
 ) -> dict[str, float]:
-    """The figures of a guess of the coins of 5 % of the units of `signals`, by `record_scores` [n].
+    """The figures of a guess of the coins of 5 % of the units of `signals`, by
+    `record_scores` [n].
 
-    `ERROR` is divided by `num_trials`: all bounds of a sweep hold together with probability 1 less
-    it. The split has coins (see `comparable`).
+    `ERROR` is divided by `num_trials`: all bounds of a sweep hold together with
+    probability 1 less it. The split has coins (see `comparable`).
     """
     evidence, coin = unit_scores(record_scores, signals)
     order = np.argsort(-np.abs(evidence), kind="stable")
@@ -117,11 +125,15 @@ def audit(
     }
 
 
-def corrected(metrics: Mapping[str, float | None], *, num_trials: int) -> dict[str, float]:
-    """The bound and estimate that an audit's figures give as one of `num_trials` audits; empty for
-    figures without one.
+def corrected(
+    metrics: Mapping[str, float | None], *, num_trials: int
+) -> dict[str, float]:
+    """The bound and estimate that an audit's figures give as one of `num_trials`
+    audits; empty for figures without one.
     """
-    counts = [int(count) for name in _COUNTS if (count := metrics.get(name)) is not None]
+    counts = [
+        int(count) for name in _COUNTS if (count := metrics.get(name)) is not None
+    ]
     delta = metrics.get("epsilon_lower_bound_delta")
     if delta is None or len(counts) < len(_COUNTS):
         return {}
@@ -129,8 +141,8 @@ def corrected(metrics: Mapping[str, float | None], *, num_trials: int) -> dict[s
 
 
 def _bounds(counts: Sequence[int], *, delta: float, p: float) -> dict[str, float]:
-    """The bound of epsilon at `delta`, which holds with probability 1 - `p`, and an estimate that
-    is tighter and certifies nothing.
+    """The bound of epsilon at `delta`, which holds with probability 1 - `p`, and an
+    estimate that is tighter and certifies nothing.
     """
     return {
         "epsilon_lower_bound": epsilon_lower_bound(*counts, delta=delta, p=p),
@@ -142,16 +154,18 @@ def _bounds(counts: Sequence[int], *, delta: float, p: float) -> dict[str, float
 def unit_scores(record_scores: Floats, signals: Signals) -> tuple[Floats, Bools]:
     """Evidence and coin of every unit, [m]: evidence > 0 guesses that the coin is True.
 
-    A pair's evidence is the score of its first record (the lower id) minus that of its second, and
-    its coin whether the first was in. A single record's evidence is its rank above the middle, so
-    that both ends are guessed alike. Neither uses a coin.
+    A pair's evidence is the score of its first record (the lower id) minus that of its
+    second, and its coin whether the first was in. A single record's evidence is its
+    rank above the middle, so that both ends are guessed alike. Neither uses a coin.
     """
     rows = np.flatnonzero(signals.is_evaluated)
     if signals.mode == "paired":
         first, second = pair_rows(signals.pairs[rows])
         first, second = rows[first], rows[second]
         if (signals.member[first] == signals.member[second]).any():
-            raise InvalidInput("expected exactly one member in each pair, got a pair without")
+            raise InvalidInput(
+                "expected exactly one member in each pair, got a pair without"
+            )
         return record_scores[first] - record_scores[second], signals.member[first]
     if not len(rows):
         raise InvalidInput("expected records to audit, got none")
@@ -162,7 +176,8 @@ def unit_scores(record_scores: Floats, signals: Signals) -> tuple[Floats, Bools]
 
 
 def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
-    """Rows of the first and second record of each complete pair; rows without a pair are left out.
+    """Rows of the first and second record of each complete pair; rows without a pair
+    are left out.
 
     Raises: InvalidInput for a pair of more than two, or where no pair is complete.
     """
@@ -170,7 +185,9 @@ def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
     order = rows[np.argsort(pairs[rows], kind="stable")]
     _, counts = np.unique(pairs[order], return_counts=True)
     if (counts > 2).any():
-        raise InvalidInput(f"expected pairs of two records, got one of {int(counts.max())}")
+        raise InvalidInput(
+            f"expected pairs of two records, got one of {int(counts.max())}"
+        )
     starts = np.cumsum(counts) - counts
     starts = starts[counts == 2]
     if not len(starts):
@@ -179,10 +196,12 @@ def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
 
 
 def comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> bool:
-    """Whether the split has coins and the mechanism an epsilon of the relation that they bound.
+    """Whether the split has coins and the mechanism an epsilon of the relation that
+    they bound.
 
-    Coins of single records bound the add-or-remove epsilon, which shuffling does not have. With
-    unit group a coin changes what is in a group, or in two, and neither adds nor replaces one.
+    Coins of single records bound the add-or-remove epsilon, which shuffling does not
+    have. With unit group a coin changes what is in a group, or in two, and neither adds
+    nor replaces one.
     """
     if unit == "group":
         return False
@@ -190,7 +209,8 @@ def comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> 
 
 
 def violates(epsilon_lower_bound: float, epsilon_claimed: float) -> bool:
-    """Whether a certified bound exceeds the claim, which is then wrong up to the audit's p.
+    """Whether a certified bound exceeds the claim, which is then wrong up to the
+    audit's p.
 
     Both must have the same delta and the same neighbouring relation (see the module).
 

@@ -1,9 +1,11 @@
-"""Relative membership inference: a record's likelihood ratio against those of other records.
+"""Relative membership inference: a record's likelihood ratio against those of other
+records.
 
-Zarifzadeh, Liu & Shokri 2024. P_x = p_target(x) / p(x), with p(x) the mean likelihood over models
-with and without x; the score is the share of population records z with P_x / P_z >= 1. Works
-with a single reference model. Where no reference has seen x, its likelihood as a member is taken
-as a p_out + (1 - a). Likelihoods of unlike trials are brought to one temperature first.
+Zarifzadeh, Liu & Shokri 2024. P_x = p_target(x) / p(x), with p(x) the mean likelihood
+over models with and without x; the score is the share of population records z with P_x
+/ P_z >= 1. Works with a single reference model. Where no reference has seen x, its
+likelihood as a member is taken as a p_out + (1 - a). Likelihoods of unlike trials are
+brought to one temperature first.
 """
 
 from collections.abc import Sequence
@@ -11,7 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from trainables.attacks._references import IN, OUT, Moments, align, leave_one_out, likelihoods
+from trainables.attacks._references import (
+    IN,
+    OUT,
+    Moments,
+    align,
+    leave_one_out,
+    likelihoods,
+)
 from trainables.attacks._signals import Bools, Floats, Signals
 
 NEEDS = frozenset({"references"})
@@ -21,9 +30,9 @@ _SMALLEST = 1e-12
 
 
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """Share of the population that each record beats, in [0, 1 + 1/k) for k in it, [n], for each
-    trial against all the others, in time linear in trials times records. The population is the
-    records that no trial trains on; without any, all records.
+    """Share of the population that each record beats, in [0, 1 + 1/k) for k in it, [n],
+    for each trial against all the others, in time linear in trials times records. The
+    population is the records that no trial trains on; without any, all records.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """
@@ -43,7 +52,8 @@ def _scores(p_target: Floats, references: Moments, *, population: Bools) -> Floa
     ratio = likelihood_ratio(p_target, p_out=p_out, p_in=mean[IN])
     as_outsider = likelihood_ratio(p_target, p_out=p_out)
     ratio_z = as_outsider[population] if population.any() else as_outsider
-    # Records between the same two z share a score; P_x orders them, by less than one step.
+    # Records between the same two z share a score; P_x orders them, by less than one
+    # step.
     step = expit(np.log(np.maximum(ratio, _SMALLEST))) / (2 * len(ratio_z))
     return np.asarray(share_beaten(ratio, ratio_z) + step)
 
@@ -58,8 +68,11 @@ def share_beaten(ratio: Floats, population: Floats) -> Floats:
     return np.asarray(beaten / len(population))
 
 
-def likelihood_ratio(p_target: Floats, *, p_out: Floats, p_in: Floats | None = None) -> Floats:
-    """P_x = p_target / p(x); p(x) = (p_in + p_out) / 2, p_in estimated from p_out where not given.
+def likelihood_ratio(
+    p_target: Floats, *, p_out: Floats, p_in: Floats | None = None
+) -> Floats:
+    """P_x = p_target / p(x); p(x) = (p_in + p_out) / 2, p_in estimated from p_out where
+    not given.
 
     >>> ratio = likelihood_ratio(np.array(0.9), p_out=np.array(0.6))
     >>> round(float(ratio), 6)

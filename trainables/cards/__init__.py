@@ -1,1 +1,3 @@
-"""Privacy cards: the meaning of a trial's epsilon, whom it protects and what it excludes."""
+"""Privacy cards: the meaning of a trial's epsilon, whom it protects and what it
+excludes.
+"""

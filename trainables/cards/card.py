@@ -1,8 +1,9 @@
-"""The privacy card: the meaning of a trial's epsilon, whom it protects and what it excludes.
+"""The privacy card: the meaning of a trial's epsilon, whom it protects and what it
+excludes.
 
-Pure. The fields of a card are an allow list; other fields that are read are dropped. `make` turns
-a mechanism and its figures into a card, `page` turns that into a page. The figures of the summary
-(`epsilon`, `delta`, ...) are at the top level.
+Pure. The fields of a card are an allow list; other fields that are read are dropped.
+`make` turns a mechanism and its figures into a card, `page` turns that into a page. The
+figures of the summary (`epsilon`, `delta`, ...) are at the top level.
 """
 
 import math
@@ -12,7 +13,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from trainables.cards.sentences import adversary, guarantee, not_covered, randomness, workers
+from trainables.cards.sentences import (
+    adversary,
+    guarantee,
+    not_covered,
+    randomness,
+    workers,
+)
 from trainables.config.mechanism import default_delta
 from trainables.dp.accounting.summary import PrivacySummary, plain
 from trainables.dp.mechanism import Mechanism
@@ -25,7 +32,9 @@ _MECHANISM = frozenset(field.name for field in fields(Mechanism))
 
 
 class Document(BaseModel):
-    """Plain data to publish. Its fields are an allow list; others are dropped when it is read."""
+    """Plain data to publish. Its fields are an allow list; others are dropped when it
+    is read.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -42,7 +51,9 @@ class DataSet(Document):
 
 
 class StepAudit(Document):
-    """The measured effective noise multiplier of the step and its interval; reads no record."""
+    """The measured effective noise multiplier of the step and its interval; reads no
+    record.
+    """
 
     verdict: str | None = None
     claimed: float | None = None
@@ -52,11 +63,12 @@ class StepAudit(Document):
 
 
 class ClippingCheck(Document):
-    """Whether every clipped sum that was recomputed in float64 while the trial ran was within
-    `tolerance` of C. How far it was is computed from private records, so it is no field.
+    """Whether every clipped sum that was recomputed in float64 while the trial ran was
+    within `tolerance` of C. How far it was is computed from private records, so it is
+    no field.
 
-    `alone`: units were also compared with themselves without the others, as earlier versions did
-    not.
+    `alone`: units were also compared with themselves without the others, as earlier
+    versions did not.
     """
 
     verdict: str
@@ -76,9 +88,9 @@ class Total(Document):
 
 
 class Selection(Document):
-    """The price of the best trial alone where the number of trials was drawn at random, by a `law`
-    with a `mean`, beside what that many trials cost where all are shown; `refused` says why there
-    is none.
+    """The price of the best trial alone where the number of trials was drawn at random,
+    by a `law` with a `mean`, beside what that many trials cost where all are shown;
+    `refused` says why there is none.
     """
 
     epsilon_selected: float | None = None
@@ -101,8 +113,8 @@ class Review(Document):
 class PrivacyCard(Document):
     """The card of one trial.
 
-    `num_records` (n), `sample_rate` (q) and `steps` are None where n was counted on the private
-    records instead of declared: such a count is for the curator alone.
+    `num_records` (n), `sample_rate` (q) and `steps` are None where n was counted on the
+    private records instead of declared: such a count is for the curator alone.
     """
 
     trial_id: str
@@ -180,9 +192,10 @@ def make(
     step_audit: StepAudit | None = None,
     clipping_check: ClippingCheck | None = None,
 ) -> PrivacyCard:
-    """The card of one trial. `processes` is how many processes ran the `num_workers` of the
-    mechanism; `public` says what was taken for public; `attacks` names what the model was attacked
-    with; `n_is_declared` is False where n was counted on private records.
+    """The card of one trial. `processes` is how many processes ran the `num_workers` of
+    the mechanism; `public` says what was taken for public; `attacks` names what the
+    model was attacked with; `n_is_declared` is False where n was counted on private
+    records.
     """
     poisson = mechanism.sampling == "poisson"
     card = PrivacyCard(
@@ -212,10 +225,12 @@ def make(
     return card if n_is_declared else _without_count(card, mechanism)
 
 
-def with_starts(card: PrivacyCard, mechanism: Mechanism, summary: PrivacySummary) -> PrivacyCard:
-    """The card of a trial that reads exports of its own records as encoders (`Mechanism.starts`),
-    with the figures of the composition. The trial, which does not know the exports of a home, took
-    its starting weights for public.
+def with_starts(
+    card: PrivacyCard, mechanism: Mechanism, summary: PrivacySummary
+) -> PrivacyCard:
+    """The card of a trial that reads exports of its own records as encoders
+    (`Mechanism.starts`), with the figures of the composition. The trial, which does not
+    know the exports of a home, took its starting weights for public.
     """
     public = (line for line in card.public if not line.startswith(STARTING_WEIGHTS))
     return card.model_copy(
@@ -229,25 +244,36 @@ def with_starts(card: PrivacyCard, mechanism: Mechanism, summary: PrivacySummary
 
 
 def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:
-    """The card without the number of private records and what reveals it; epsilon is infinite."""
+    """The card without the number of private records and what reveals it; epsilon is
+    infinite.
+    """
     assert math.isinf(card.epsilon)  # an undeclared n is listed under unaccounted
     hidden = counted_fields(mechanism)
-    audit = card.step_audit  # its noise is of the last epoch's steps, whose numbers follow from n
+    audit = (
+        card.step_audit
+    )  # its noise is of the last epoch's steps, whose numbers follow from n
     return card.model_copy(
         update={
             **hidden,
-            **dict.fromkeys(("sample_rate", "steps", "epsilon_paper", "epsilon_replace_one")),
+            **dict.fromkeys(
+                ("sample_rate", "steps", "epsilon_paper", "epsilon_replace_one")
+            ),
             "epsilon_rdp": math.inf,
             "warnings": (),
             "mechanism": card.mechanism | hidden,
-            "step_audit": audit and StepAudit(verdict=audit.verdict, claimed=audit.claimed),
+            "step_audit": audit
+            and StepAudit(verdict=audit.verdict, claimed=audit.claimed),
         }
     )
 
 
 def counted_fields(mechanism: Mechanism) -> dict[str, None]:
-    """Fields of a mechanism that reveal a counted number of private records, each set to None."""
-    delta_tells = mechanism.delta == default_delta(mechanism.num_records) < default_delta(1)
+    """Fields of a mechanism that reveal a counted number of private records, each set
+    to None.
+    """
+    delta_tells = (
+        mechanism.delta == default_delta(mechanism.num_records) < default_delta(1)
+    )
     return dict.fromkeys(("num_records", *(("delta",) if delta_tells else ())))
 
 
@@ -260,15 +286,19 @@ def read(document: Any, *, where: object) -> PrivacyCard:
         return PrivacyCard.model_validate(document)
     except ValidationError as problem:
         field = ".".join(str(part) for part in problem.errors()[0]["loc"]) or "fields"
-        raise InvalidData(f"expected a privacy card in {where}, got a damaged {field}") from None
+        raise InvalidData(
+            f"expected a privacy card in {where}, got a damaged {field}"
+        ) from None
 
 
-def with_sweep(card: PrivacyCard, *, total: Mapping[str, Any], refused: str) -> PrivacyCard:
+def with_sweep(
+    card: PrivacyCard, *, total: Mapping[str, Any], refused: str
+) -> PrivacyCard:
     """The card with the figures of the trial's sweep.
 
     `total` is the composition of all released trials (`epsilon`, `delta`, `accountant`,
-    `neighboring_relation`, `num_releases`); `refused` says why the best trial alone has no price,
-    where the card has none.
+    `neighboring_relation`, `num_releases`); `refused` says why the best trial alone has
+    no price, where the card has none.
     """
     return card.model_copy(
         update={

@@ -13,18 +13,34 @@ def to_markdown(card: PrivacyCard) -> str:
     """The card as one page."""
     lines = [f"# Privacy card of trial {card.trial_id}", ""]
     lines += [f"> **Warning.** {warning}." for warning in card.warnings]
-    lines += ["", card.guarantee, "", "| figure | value | meaning |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {value} | {meaning} |" for name, value, meaning in rows(card)]
+    lines += [
+        "",
+        card.guarantee,
+        "",
+        "| figure | value | meaning |",
+        "| --- | --- | --- |",
+    ]
+    lines += [
+        f"| {name} | {value} | {meaning} |" for name, value, meaning in rows(card)
+    ]
     for title, items in sections(card):
         lines += ["", f"## {title}", "", *(f"- {item}" for item in items)]
-    lines += ["", "## Review", "", "| reviewer | date | decision |", "| --- | --- | --- |"]
+    lines += [
+        "",
+        "## Review",
+        "",
+        "| reviewer | date | decision |",
+        "| --- | --- | --- |",
+    ]
     review = (card.review.reviewer, card.review.date, card.review.decision)
     lines.append(f"| {' | '.join(_cell(text) for text in review)} |")
     return "\n".join(lines) + "\n"
 
 
 def sections(card: PrivacyCard) -> list[tuple[str, list[str]]]:
-    """(title, sentences) of what follows the figures, those without a sentence left out."""
+    """(title, sentences) of what follows the figures, those without a sentence left
+    out.
+    """
     found = (
         ("Why no finite epsilon holds", card.unaccounted),
         ("Against whom", [card.adversary]),
@@ -45,7 +61,11 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     units = f"{card.unit}s"
     attacker = f"an attacker who tests whether one {card.unit} was trained on"
     found = [
-        ("epsilon", format_epsilon(card.epsilon), f"{how}; {card.neighboring_relation}"),
+        (
+            "epsilon",
+            format_epsilon(card.epsilon),
+            f"{how}; {card.neighboring_relation}",
+        ),
         ("delta", format_delta(card.delta), "declared"),
         (
             "mu",
@@ -54,7 +74,11 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
         ),
         ("largest TPR at 0.1 % FPR", percent(card.max_tpr_01pct), attacker),
         ("largest TPR at 1 % FPR", percent(card.max_tpr_1pct), attacker),
-        ("epsilon_rdp", format_epsilon(card.epsilon_rdp), "Rényi accounting, an upper bound"),
+        (
+            "epsilon_rdp",
+            format_epsilon(card.epsilon_rdp),
+            "Rényi accounting, an upper bound",
+        ),
         ("epsilon_replace_one", format_epsilon(card.epsilon_replace_one), replaced),
         (
             "epsilon_paper",
@@ -68,11 +92,17 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
             _range(card.effective_noise_multiplier),
             "noise over sensitivity, first and last epoch",
         ),
-        ("sensitivity", f"{_figure(card.sensitivity)} C", "of the sum that a step releases"),
+        (
+            "sensitivity",
+            f"{_figure(card.sensitivity)} C",
+            "of the sum that a step releases",
+        ),
     ]
     declared = f"{units} to train on, declared"
     if card.num_records is None:
-        declared = f"{units} to train on: counted on private data, for the curator alone"
+        declared = (
+            f"{units} to train on: counted on private data, for the curator alone"
+        )
     found += [
         ("n", _figure(card.num_records), declared),
         ("B", _figure(card.expected_batch_size), f"expected {units} in a step"),
@@ -91,7 +121,10 @@ def _sweep(card: PrivacyCard) -> list[str]:
     if selection is not None and selection.law is not None:
         return around(selection)
     if total is None:
-        return ["no total was given: other trials of the sweep cost epsilon beyond this card"]
+        return [
+            "no total was given: other trials of the sweep cost epsilon beyond this"
+            " card"
+        ]
     relation = f", {total.neighboring_relation}" if total.neighboring_relation else ""
     every = f"all {total.num_releases} released trials together"
     lines = [
@@ -117,13 +150,16 @@ def _measurements(card: PrivacyCard) -> list[str]:
     lines = []
     if card.attacks:
         lines.append(
-            f"attacked with {', '.join(card.attacks)}: the figures are for the curator alone"
+            f"attacked with {', '.join(card.attacks)}: the figures are for the curator"
+            f" alone"
         )
     if card.clipping_check is not None:
         beside = ", and each unit alone" if card.clipping_check.alone else ""
         lines.append(
-            f"clipped sums of random records of every epoch, recomputed in float64{beside}:"
-            f" {card.clipping_check.verdict}, within {_figure(card.clipping_check.tolerance)} C"
+            f"clipped sums of random records of every epoch, recomputed in"
+            f" float64{beside}:"
+            f" {card.clipping_check.verdict}, within"
+            f" {_figure(card.clipping_check.tolerance)} C"
         )
     if card.step_audit is not None:
         figures = card.step_audit.model_dump(exclude_none=True)

@@ -1,4 +1,6 @@
-"""The sentences of a privacy card: the guarantee, the adversary, and what is not covered."""
+"""The sentences of a privacy card: the guarantee, the adversary, and what is not
+covered.
+"""
 
 import math
 from collections.abc import Sequence
@@ -32,13 +34,16 @@ def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
         return f"**No finite epsilon holds** for {change}."
     if mechanism.starts:
         return (
-            f"The weights after every step, together with the exports that they start from, are"
-            f" ({format_epsilon(summary.epsilon)}, {format_delta(summary.delta)})-differentially"
+            f"The weights after every step, together with the exports that they start"
+            f" from, are"
+            f" ({format_epsilon(summary.epsilon)},"
+            f" {format_delta(summary.delta)})-differentially"
             f" private for {change}."
         )
     if not mechanism.trains:
         return (
-            "No record was trained on: the model is public knowledge alone, the same whatever the"
+            "No record was trained on: the model is public knowledge alone, the same"
+            " whatever the"
             " training set holds. Epsilon is 0."
         )
     return (
@@ -55,8 +60,10 @@ def adversary(mechanism: Mechanism) -> str:
     elif mechanism.sampling == "full" and mechanism.microbatch_size > 1:
         kept += " and which records shared a micro-batch"
     return (
-        "sees the weights after every step of this trial, all that is computed from them without"
-        f" private records, the config and the code; knows every {_UNITS[mechanism.unit]} but one;"
+        "sees the weights after every step of this trial, all that is computed from"
+        " them without"
+        f" private records, the config and the code; knows every"
+        f" {_UNITS[mechanism.unit]} but one;"
         f" does not see {kept}"
     )
 
@@ -66,21 +73,29 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
     found = [
         "curator-only figures, computed from private records without noise: "
         + ", ".join(curator_only()),
-        "the validation and test sets: they are other data sets, and metrics on them are released"
+        "the validation and test sets: they are other data sets, and metrics on them"
+        " are released"
         " without noise",
-        "the choice of this trial among others, unless the sweep's total below is taken",
+        "the choice of this trial among others, unless the sweep's total below is"
+        " taken",
         "attacks on floating-point noise (Mironov 2012) and on timing",
-        "de-duplication and splitting before training: epsilon is about the realised training set",
+        "de-duplication and splitting before training: epsilon is about the realised"
+        " training set",
     ]
     if mechanism.unit == "couple":
         found.append(
-            "one record more or less, which would couple other records anew: for one record"
+            "one record more or less, which would couple other records anew: for one"
+            " record"
             " replaced, epsilon_replace_one holds"
         )
     if mechanism.unit == "record":
-        found.append("a person with several records, beyond the guarantee for each single record")
+        found.append(
+            "a person with several records, beyond the guarantee for each single record"
+        )
     if mechanism.sampling == "shuffle":
-        found.append("whether a record took part at all: the guarantee is for replacing one")
+        found.append(
+            "whether a record took part at all: the guarantee is for replacing one"
+        )
     return found
 
 
@@ -92,16 +107,23 @@ def randomness(mechanism: Mechanism, *, secure_noise: bool) -> list[str]:
         key = "the noise key follows from the public seed: the noise is known, for tests only"
     else:
         key = (
-            "noise, sampling coins and micro-batch assignment come from a secret key of each"
-            " attempt, drawn by the operating system and kept out of logs, metrics and exports"
+            "noise, sampling coins and micro-batch assignment come from a secret key of"
+            " each"
+            " attempt, drawn by the operating system and kept out of logs, metrics and"
+            " exports"
         )
     generator = (
         "AES-256-CTR"
         if secure_noise
-        else "the GPU's own (privacy.secure_noise=false): not a cipher, and its normals end near"
+        else "the GPU's own (privacy.secure_noise=false): not a cipher, and its normals"
+        " end near"
         " 6.7 standard deviations, which the guarantee does not account for"
     )
-    return [key, f"noise generator: {generator}", "the seed governs initialisation and dropout"]
+    return [
+        key,
+        f"noise generator: {generator}",
+        "the seed governs initialisation and dropout",
+    ]
 
 
 def workers(mechanism: Mechanism, processes: int) -> str:
@@ -110,6 +132,7 @@ def workers(mechanism: Mechanism, processes: int) -> str:
     if processes < workers:
         return (
             f"the {workers} workers were logical, played by {processes} process"
-            f"{'' if processes == 1 else 'es'}: not separate parties that hide from each other"
+            f"{'' if processes == 1 else 'es'}: not separate parties that hide from"
+            f" each other"
         )
     return f"{formats.count(workers, 'worker')}, each a process of its own"

@@ -1,1 +1,3 @@
-"""A trial's configuration: its fields, what they allow, and the mechanism that they describe."""
+"""A trial's configuration: its fields, what they allow, and the mechanism that they
+describe.
+"""

@@ -1,4 +1,6 @@
-"""The base of frozen descriptions, and the one line that says what is wrong with one."""
+"""The base of frozen descriptions, and the one line that says what is wrong with
+one.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +21,9 @@ from pydantic_core import PydanticCustomError
 
 from trainables.errors import InvalidInput, did_you_mean, one_line, quote
 
-MAX_NUMBER = 1e9  # of sizes, rates and factors: no computation with them leaves a float's range
+MAX_NUMBER = (
+    1e9  # of sizes, rates and factors: no computation with them leaves a float's range
+)
 MAX_SEED = 2**63 - 1
 MAX_RECORDS = 10**9
 MAX_EPOCHS = 100_000
@@ -38,7 +42,15 @@ _EXPECTED = {
     "too_short": "expected at least one value",
 }
 # Of a place in a document pydantic also names the form of a union that it tried.
-_FORMS = {"str", "int", "float", "bool", "constrained-str", "constrained-int", "constrained-float"}
+_FORMS = {
+    "str",
+    "int",
+    "float",
+    "bool",
+    "constrained-str",
+    "constrained-int",
+    "constrained-float",
+}
 Item = TypeVar("Item")
 Part = TypeVar("Part", bound="Frozen")
 Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
@@ -48,11 +60,14 @@ PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 class ReadOnlyIf:
     """Marks a field that is read only where other fields have these values.
 
-    A tuple stands for any of its values, a type for all of its own. Of several marks one must hold.
+    A tuple stands for any of its values, a type for all of its own. Of several marks
+    one must hold.
     """
 
     def __init__(self, **others: Any) -> None:
-        self.others = {n: v if isinstance(v, tuple) else (v,) for n, v in others.items()}
+        self.others = {
+            n: v if isinstance(v, tuple) else (v,) for n, v in others.items()
+        }
 
     def holds(self, fields: Mapping[str, Any]) -> bool:
         """Whether the other fields have such values, of those that there are."""
@@ -77,8 +92,8 @@ def _word(value: Any) -> str:
 
 
 class Frozen(BaseModel):
-    """An immutable model of exact types that refuses unknown fields, and those that the values of
-    others leave unread (`ReadOnlyIf`), which are not dumped.
+    """An immutable model of exact types that refuses unknown fields, and those that the
+    values of others leave unread (`ReadOnlyIf`), which are not dumped.
     """
 
     model_config = ConfigDict(
@@ -95,14 +110,21 @@ class Frozen(BaseModel):
         return {
             name: info.default
             for name, info in cls.model_fields.items()
-            if get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
+            if get_origin(info.annotation) is Literal
+            and len(get_args(info.annotation)) == 1
         }
 
     @classmethod
     def unread(cls, given: Mapping[str, Any]) -> dict[str, list[ReadOnlyIf]]:
-        """Fields that are not read beside the `given` ones, and what they are read with."""
+        """Fields that are not read beside the `given` ones, and what they are read
+        with.
+        """
         marks = marks_of(cls)
-        values = {n: given.get(n, info.default) for n, info in cls.model_fields.items() if marks}
+        values = {
+            n: given.get(n, info.default)
+            for n, info in cls.model_fields.items()
+            if marks
+        }
         return {
             name: found
             for name, found in marks.items()
@@ -140,8 +162,12 @@ class Frozen(BaseModel):
         return {name: value for name, value in dump(self).items() if name not in unread}
 
 
-def fixed_fields(whole: type[Frozen], **others: Any) -> Callable[[type[Part]], type[Part]]:
-    """Gives a class constants, `others` or defaults, for the fields of `whole` that it lacks."""
+def fixed_fields(
+    whole: type[Frozen], **others: Any
+) -> Callable[[type[Part]], type[Part]]:
+    """Gives a class constants, `others` or defaults, for the fields of `whole` that it
+    lacks.
+    """
 
     def complete(part: type[Part]) -> type[Part]:
         for name, info in whole.model_fields.items():
@@ -164,13 +190,16 @@ def marks_of(model: type[BaseModel]) -> dict[str, list[ReadOnlyIf]]:
 
 @cache
 def written_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    """Names of a model's fields as they are written, without tags that are handed in."""
+    """Names of a model's fields as they are written, without tags that are handed
+    in.
+    """
     fields = model.model_fields.items()
     return tuple(info.alias or name for name, info in fields if not info.exclude)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown field: the nearest known one, or all of them.
+    """The end of a message about an unknown field: the nearest known one, or all of
+    them.
 
     >>> nearest("num_heads", ["num_layers", "dropout"]), nearest("x", ["b", "a"])
     (': did you mean num_layers?', ' (its fields: a, b)')
@@ -179,7 +208,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first problem of a pydantic error in one line: field, allowed values, given value."""
+    """The first problem of a pydantic error in one line: field, allowed values, given
+    value.
+    """
 
     def path(problem: Any) -> list[str]:
         place = [str(each) for each in problem["loc"] if each not in _FORMS]
@@ -198,7 +229,9 @@ def first_problem(error: ValidationError) -> str:
 def _unknown(path: list[str], name: Any, of: type[Frozen]) -> str:
     section = path[-1] if path else "name"
     tags = of.tag().items()
-    whose = "".join(f" for {section if tag == 'name' else tag} {entry}" for tag, entry in tags)
+    whose = "".join(
+        f" for {section if tag == 'name' else tag} {entry}" for tag, entry in tags
+    )
     field = ".".join([*path, one_line(str(name), characters=80)])
     return f"unknown field {field}{whose}{nearest(str(name), written_fields(of))}"
 
@@ -207,8 +240,15 @@ def _sentence(field: str, problem: Any) -> str:
     kind, value, about = problem["type"], problem["input"], problem.get("ctx", {})
     prefix = f"{field}." if field else ""
     if kind == "unread":
-        read, value = " or ".join(mark.words(prefix) for mark in about["marks"]), about["value"]
-        value = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
+        read, value = (
+            " or ".join(mark.words(prefix) for mark in about["marks"]),
+            about["value"],
+        )
+        value = (
+            value.model_dump(exclude_unset=True)
+            if isinstance(value, BaseModel)
+            else value
+        )
         return (
             f"expected no {prefix}{about['field']}, which is read only with {read}, got"
             f" {quote(value)}"
@@ -232,7 +272,9 @@ def _sentence(field: str, problem: Any) -> str:
 
 
 def validated(check: Callable[[Any], Item], fields: Any) -> Item:
-    """Plain data as what a validator makes of it. Raises: InvalidInput, for the first problem."""
+    """Plain data as what a validator makes of it. Raises: InvalidInput, for the first
+    problem.
+    """
     try:
         return check(fields)
     except ValidationError as error:

@@ -1,4 +1,6 @@
-"""A learning rate from the noise, which transfers between numbers of records and epsilons."""
+"""A learning rate from the noise, which transfers between numbers of records and
+epsilons.
+"""
 
 import math
 
@@ -9,12 +11,12 @@ from trainables.dp.mechanism import Mechanism
 def learning_rate_of(rate: float | TotalNoise, mechanism: Mechanism) -> float:
     """The rate as a number.
 
-    `TotalNoise` k: the rate r at which the noise of all T steps, added up without momentum, has
-    standard deviation k a weight, so k = r sqrt(sum_t v_t) / M with v_t the variance of the noise
-    on a sum of M clipped units (in the group of the largest alpha). With full batches of records
-    and noise for mu-GDP that is r = k n mu / (C T), so three times the records allow three times
-    the rate. All inputs are declared, so no epsilon is spent. A config refuses `TotalNoise` where
-    no noise is added.
+    `TotalNoise` k: the rate r at which the noise of all T steps, added up without
+    momentum, has standard deviation k a weight, so k = r sqrt(sum_t v_t) / M with v_t
+    the variance of the noise on a sum of M clipped units (in the group of the largest
+    alpha). With full batches of records and noise for mu-GDP that is r = k n mu / (C
+    T), so three times the records allow three times the rate. All inputs are declared,
+    so no epsilon is spent. A config refuses `TotalNoise` where no noise is added.
     """
     if not isinstance(rate, TotalNoise):
         return rate

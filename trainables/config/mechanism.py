@@ -7,7 +7,13 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 
 from trainables import catalogue
-from trainables.config.trial import PrivacyConfig, TargetEpsilon, TrainingConfig, TrialConfig, part
+from trainables.config.trial import (
+    PrivacyConfig,
+    TargetEpsilon,
+    TrainingConfig,
+    TrialConfig,
+    part,
+)
 from trainables.dp.accounting.releases import Start
 from trainables.dp.mechanism import Kind, Mechanism, refuse_large_batch
 from trainables.errors import InvalidInput
@@ -20,17 +26,22 @@ def default_delta(num_records: int) -> float:
     return min(1e-5, 1.0 / (10.0 * num_records))
 
 
-def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()) -> Mechanism:
-    """The mechanism of a config on n = `num_records` training records (groups with unit "group").
+def build(
+    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
+) -> Mechanism:
+    """The mechanism of a config on n = `num_records` training records (groups with unit
+    "group").
 
-    A `target_epsilon` must have been replaced by a noise multiplier before (`accountants.resolve`).
+    A `target_epsilon` must have been replaced by a noise multiplier before
+    (`accountants.resolve`).
 
     Raises: InvalidInput for a combination that no theorem covers.
     """
     if not config.trains and not config.model.has_prior:
         raise InvalidInput(
             "expected a model that predicts before training (model.prior=names of model"
-            f" features) with engine={config.engine}, got model.name={config.model.name}"
+            f" features) with engine={config.engine}, got"
+            f" model.name={config.model.name}"
         )
     if config.generates:
         return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
@@ -48,19 +59,26 @@ def _of_synthesis(
 ) -> Mechanism:
     """Stages on the same records, and the histogram that their prompts are drawn from.
 
-    With shuffled pairs the programs of two records are exchanged, so each record is in two pairs,
-    and both records are in the same two. The couple is the unit, which is drawn, clipped and
-    counted as one. Replacing a record replaces its couple, so `epsilon_replace_one` covers a
-    record; adding or removing one would change other couples, which is not covered.
+    With shuffled pairs the programs of two records are exchanged, so each record is in
+    two pairs, and both records are in the same two. The couple is the unit, which is
+    drawn, clipped and counted as one. Replacing a record replaces its couple, so
+    `epsilon_replace_one` covers a record; adding or removing one would change other
+    couples, which is not covered.
     """
     synthesis, privacy, training = config.synthesis, config.privacy, config.training
     if synthesis.shuffle_pairs:
         num_records //= 2
-        privacy = privacy.model_copy(update={"unit": "couple", "max_records_per_group": 2})
+        privacy = privacy.model_copy(
+            update={"unit": "couple", "max_records_per_group": 2}
+        )
         half = max(1, training.expected_batch_size // 2)
         training = training.model_copy(update={"expected_batch_size": half})
     made = build_from(
-        config.engine, privacy, training=training, num_records=num_records, undeclared=undeclared
+        config.engine,
+        privacy,
+        training=training,
+        num_records=num_records,
+        undeclared=undeclared,
     )
     if synthesis.parse_epochs is not None:
         first = synthesis.parse_epochs
@@ -68,7 +86,9 @@ def _of_synthesis(
     method = catalogue.entry("generation", synthesis.method)
     if method.READS_PROMPTS and made.claims_privacy:
         if synthesis.histogram == "dp":
-            made = replace(made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier)
+            made = replace(
+                made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier
+            )
         elif synthesis.histogram == "true":
             reason = "the prompts' frequencies are the private records' own (synthesis.histogram)"
             made = replace(made, undeclared=(*made.undeclared, reason))
@@ -101,8 +121,12 @@ def _decay_of(privacy: PrivacyConfig, epochs: int) -> tuple[float, ...]:
 
 def from_plain(fields: Mapping[str, Any]) -> Mechanism:
     """A mechanism from the plain data of a card."""
-    lists = {name: tuple(fields[name]) for name in ("noise_decay", "undeclared", "stages")}
-    starts = _STARTS.validate_python(fields.get("starts", ()))  # cards of before have none
+    lists = {
+        name: tuple(fields[name]) for name in ("noise_decay", "undeclared", "stages")
+    }
+    starts = _STARTS.validate_python(
+        fields.get("starts", ())
+    )  # cards of before have none
     return Mechanism(**{**fields, **lists, "starts": starts})
 
 
@@ -120,7 +144,9 @@ def build_from(
         privacy = found
     z = privacy.noise_multiplier
     if isinstance(z, TargetEpsilon):
-        raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
+        raise InvalidInput(
+            "expected a noise multiplier, got a target_epsilon: calibrate it first"
+        )
     if num_records < 1:
         raise InvalidInput(f"expected num_records >= 1, got {num_records}")
     sampling = privacy.sampling or "shuffle"
@@ -153,7 +179,9 @@ def build_from(
         noise_decay=_decay_of(privacy, training.epochs),
         delta=privacy.delta or default_delta(num_records),
         unit=privacy.unit,
-        max_records_per_group=1 if privacy.unit == "record" else privacy.max_records_per_group,
+        max_records_per_group=1
+        if privacy.unit == "record"
+        else privacy.max_records_per_group,
         reproducible_noise=privacy.reproducible_noise,
         undeclared=undeclared,
         num_steps=training.steps or 0,
@@ -164,14 +192,16 @@ def build_from(
 
 
 def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int) -> int:
-    """The number of records clipped as one: the configured one, or a worker's whole batch.
+    """The number of records clipped as one: the configured one, or a worker's whole
+    batch.
 
     Raises: InvalidInput for a batch that does not fit the workers or micro-batches.
     """
     full = privacy.sampling == "full"
     if batch % workers and not (full and privacy.microbatch_size == 1):
         raise InvalidInput(
-            f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
+            f"expected training.expected_batch_size to be a multiple of num_workers"
+            f" ({workers}),"
             f" got {batch}"
         )
     microbatch = privacy.microbatch_size or batch // workers

@@ -1,7 +1,8 @@
 """The figures that rank the trials of each task, as its shelf names them. Pure.
 
-A trial of intents and slots is compared by its semantic error rate, one that generates text by
-MAUVE against human text, because a loss would rank predictions instead of generated text.
+A trial of intents and slots is compared by its semantic error rate, one that generates
+text by MAUVE against human text, because a loss would rank predictions instead of
+generated text.
 """
 
 from collections.abc import Mapping
@@ -24,8 +25,8 @@ def default_task() -> str:
 def quality(task: str) -> tuple[str, str]:
     """Figures that trials of a task are compared by, in order of preference.
 
-    Figures of validation records come first, because choosing by test error makes the test error
-    optimistic.
+    Figures of validation records come first, because choosing by test error makes the
+    test error optimistic.
 
     >>> quality("nlu")
     ('validation_ser', 'ser')

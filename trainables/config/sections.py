@@ -1,9 +1,10 @@
-"""The sections of a trial's config: records, model, mechanism, training, evaluation, text.
+"""The sections of a trial's config: records, model, mechanism, training, evaluation,
+text.
 
-A section is a union of the classes of its shelf's entries. Each is composed of the groups of fields
-here that its entry reads, and has constants in place of others that code of any entry asks for.
-Field names are those of the glossary; the text under a field is its meaning in `sweep fields` and
-in the reference.
+A section is a union of the classes of its shelf's entries. Each is composed of the
+groups of fields here that its entry reads, and has constants in place of others that
+code of any entry asks for. Field names are those of the glossary; the text under a
+field is its meaning in `sweep fields` and in the reference.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ from trainables.dp.mechanism import Sampling as Sampling
 
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
 _SCALED: tuple[GroupScale, ...] = ("public", "first_step_noised", "first_step")
-SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
+SPLITS_WITH_COINS: tuple[SplitMode, ...] = (
+    "bernoulli",
+    "paired",
+)  # one for each record or pair
 Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
@@ -43,27 +47,34 @@ Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Depth = Annotated[int, Field(ge=1, le=1_000)]
 NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
-LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accountants' sums
+LEAST_TARGET_EPSILON = (
+    1e-6  # below, an epsilon is the rounding of the accountants' sums
+)
 INTERNAL_DISCRIMINATOR = Field(
     exclude=True, repr=False
 )  # a tag that a config writes at its top, or never
 
 
 class DataConfig(Frozen):
-    """The records for training, validation and test. An entry of datasets adds its fields."""
+    """The records for training, validation and test. An entry of datasets adds its
+    fields.
+    """
 
     name: str
     """entry of trainables/data/datasets"""
     split: SplitMode = "paper"
-    """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the corpus' own
-    parts; bernoulli, paired: a coin for each record, or matched pair, and trial"""
+    """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the
+    corpus' own parts; bernoulli, paired: a coin for each record, or matched pair, and
+    trial
+    """
     split_seed: Seed = 0
     """seed of the split"""
     max_records: Annotated[int, Field(ge=20, le=MAX_RECORDS)] | None = None
     """number of records sampled from the pool with split_seed; default: all"""
     num_records: Count | None = None
-    """declared, public size n of the training part (number of groups with privacy.unit=group);
-    without it the size of private data is an unaccounted release"""
+    """declared, public size n of the training part (number of groups with
+    privacy.unit=group); without it the size of private data is an unaccounted release
+    """
 
 
 class ModelConfig(Frozen):
@@ -94,16 +105,21 @@ class NoiseDecay(Frozen):
 
 
 class GroupScaleConfig(Frozen):
-    """alpha_k, the scales of parameter groups before clipping. A name alone has the defaults."""
+    """alpha_k, the scales of parameter groups before clipping. A name alone has the
+    defaults.
+    """
 
     name: GroupScale = "none"
-    """source of alpha_k: none: 1 for every group; public: the gradient of public utterances;
-    first_step_noised: the first step's release; first_step: the first raw gradient (the paper's),
-    which no epsilon covers"""
+    """source of alpha_k: none: 1 for every group; public: the gradient of public
+    utterances; first_step_noised: the first step's release; first_step: the first raw
+    gradient (the paper's), which no epsilon covers
+    """
     normalise: Annotated[Normalise, ReadOnlyIf(name=_SCALED)] = "unit"
     """unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself"""
     cap: Annotated[PositiveFloat | None, ReadOnlyIf(normalise="none")] = None
-    """public bound on alpha_k, which noise_calibration paper needs for a finite epsilon"""
+    """public bound on alpha_k, which noise_calibration paper needs for a finite
+    epsilon
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -136,7 +152,9 @@ class DrawnConfig(DeltaConfig):
     """The mechanism of an engine that draws records."""
 
     sampling: Sampling | None = None
-    """how records are assigned to steps; full: all in every step (expected_batch_size = n)"""
+    """how records are assigned to steps; full: all in every step (expected_batch_size =
+    n)
+    """
     unit: Literal["record", "group"] = "record"
     """privacy unit in which neighbouring data sets differ"""
     max_records_per_group: Annotated[Count, ReadOnlyIf(unit="group")] = 1
@@ -155,20 +173,27 @@ class PrivacyConfig(DrawnConfig):
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScaleConfig = GroupScaleConfig()
     noise_calibration: NoiseCalibration | None = None
-    """standard deviation of noise of each of N workers: paper: C z / N; central: C z / sqrt(N)"""
+    """standard deviation of noise of each of N workers: paper: C z / N; central: C z /
+    sqrt(N)
+    """
     neighboring_relation: NeighboringRelation | None = None
     """difference between neighbouring data sets; default: that of the sampling"""
     microbatch_size: Count | None = None
-    """records whose mean gradient is clipped as one; default: 1 or a worker's whole batch"""
+    """records whose mean gradient is clipped as one; default: 1 or a worker's whole
+    batch
+    """
     secure_noise: bool = True
-    """draw noise from AES-256-CTR on every device; false: a GPU's own generator, which is faster,
-    no cipher, and ends near 6.7 standard deviations (a CPU ignores it)"""
+    """draw noise from AES-256-CTR on every device; false: a GPU's own generator, which
+    is faster, no cipher, and ends near 6.7 standard deviations (a CPU ignores it)
+    """
     accountant: str | None = None
     """entry of trainables/dp/accounting; default: the tightest sound one"""
 
 
 class TotalNoise(Frozen):
-    """Replaces a learning rate by that of this noise (`privacy.learning_rate`), which transfers."""
+    """Replaces a learning rate by that of this noise (`privacy.learning_rate`), which
+    transfers.
+    """
 
     total_noise: PositiveFloat
     """standard deviation of the noise that all steps add to a weight"""
@@ -193,30 +218,47 @@ def _pieces(given: dict[str, Any]) -> int:
 
 
 class TrainingConfig(WorkersConfig):
-    """The optimisation of a trial, counted in epochs, or in steps of which an epoch is a piece."""
+    """The optimisation of a trial, counted in epochs, or in steps of which an epoch is
+    a piece.
+    """
 
     name: Annotated[Literal["with steps"], INTERNAL_DISCRIMINATOR] = "with steps"
     steps: Annotated[Steps | None, Field(exclude_if=lambda steps: steps is None)] = None
-    """number of steps T instead of epochs; needs sampling poisson or full, accounted per step"""
-    evaluate_every: Annotated[Steps, ReadOnlyIf(steps=int)] = Field(default_factory=_tenth)
-    """number of steps that count as one epoch, after which the model is validated, saved and
-    charged; default: a tenth of the steps"""
+    """number of steps T instead of epochs; needs sampling poisson or full, accounted
+    per step
+    """
+    evaluate_every: Annotated[Steps, ReadOnlyIf(steps=int)] = Field(
+        default_factory=_tenth
+    )
+    """number of steps that count as one epoch, after which the model is validated,
+    saved and charged; default: a tenth of the steps
+    """
     epochs: Annotated[Epochs, ReadOnlyIf(steps=None)] = Field(default_factory=_pieces)
     """number of epochs E, 30 by default; with full batches an epoch is one step"""
-    keep: Annotated[Literal["best", "last"], Field(exclude_if=lambda kept: kept == "best")] = "best"
-    """epoch whose weights the trial keeps: the one of least validation metric, or the last"""
+    keep: Annotated[
+        Literal["best", "last"], Field(exclude_if=lambda kept: kept == "best")
+    ] = "best"
+    """epoch whose weights the trial keeps: the one of least validation metric, or the
+    last
+    """
     expected_batch_size: Count = 64
     """expected batch size B over all workers"""
     learning_rate: PositiveFloat | TotalNoise = 1e-3
-    """learning rate at the first step; total_noise computes it from n, the noise and the steps"""
+    """learning rate at the first step; total_noise computes it from n, the noise and
+    the steps
+    """
     optimizer: Annotated[str, NameOf("optimizers")] = "adam"
     """entry of trainables/dp/optimizers"""
     learning_rate_decay: Annotated[str, NameOf("learning_rates")] = "constant"
     """schedule of the learning rate, an entry of trainables/dp/learning_rates"""
     gradient_clip_norm: PositiveFloat | None = None
-    """largest norm of a step's mean gradient, for engines without privacy; default: no limit"""
+    """largest norm of a step's mean gradient, for engines without privacy; default: no
+    limit
+    """
     precision: Literal["fp32", "bf16"] = "fp32"
-    """precision of products in training; norms, clipped sums, noise, weights and Adam are fp32"""
+    """precision of products in training; norms, clipped sums, noise, weights and Adam
+    are fp32
+    """
     seed: Seed = 0
     """seed of initialisation and dropout, never of noise"""
 
@@ -224,7 +266,8 @@ class TrainingConfig(WorkersConfig):
     def _few_pieces(self) -> TrainingConfig:
         if self.steps is not None and self.epochs > MAX_EPOCHS:
             raise ValueError(
-                f"expected training.evaluate_every >= {-(-self.steps // MAX_EPOCHS)} with"
+                f"expected training.evaluate_every >= {-(-self.steps // MAX_EPOCHS)}"
+                f" with"
                 f" steps={self.steps}, got {self.evaluate_every}"
             )
         return self
@@ -234,7 +277,9 @@ class TrainingConfig(WorkersConfig):
 class NoTraining(WorkersConfig):
     """The section of an engine that takes no step."""
 
-    name: Annotated[Literal["without a step"], INTERNAL_DISCRIMINATOR] = "without a step"
+    name: Annotated[Literal["without a step"], INTERNAL_DISCRIMINATOR] = (
+        "without a step"
+    )
 
 
 class EvaluationConfig(Frozen):
@@ -243,7 +288,9 @@ class EvaluationConfig(Frozen):
     attacks: Listed[Annotated[str, NameOf("attacks")]] | None = None
     """entries of trainables/attacks; default: all that the split allows"""
     shadow_corpus: str | None = None
-    """entry of trainables/data/datasets; default: a public corpus that is not the target"""
+    """entry of trainables/data/datasets; default: a public corpus that is not the
+    target
+    """
     ser_align: Literal["name", "edit"] = "name"
     """slots are aligned by name or by edit distance"""
     ser_match: Literal["span", "value"] = "span"
@@ -256,7 +303,9 @@ class TextConfig(Frozen):
     """The generation of utterances, with task=synthesis: what every method reads."""
 
     measuring_parser_epochs: EpochsOrNone = 8
-    """epochs of the parser of held-out human text that evaluates generated text; 0: no parser"""
+    """epochs of the parser of held-out human text that evaluates generated text; 0: no
+    parser
+    """
     public_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """share of the training part that is declared public"""
     remove_function: str | None = None
@@ -300,16 +349,21 @@ class PromptedConfig(Frozen):
     prompt: Literal["domain", "function_types"] = "domain"
     """one_and_a_half_stage: kind of prompt"""
     histogram: Literal["dp", "public", "true"] = "dp"
-    """one_and_a_half_stage: source of the prompts' frequencies; true: private records without noise
-    (as in the paper, no finite epsilon)"""
-    histogram_noise_multiplier: Annotated[PositiveFloat, ReadOnlyIf(histogram="dp")] = 20.0
+    """one_and_a_half_stage: source of the prompts' frequencies; true: private records
+    without noise (as in the paper, no finite epsilon)
+    """
+    histogram_noise_multiplier: Annotated[PositiveFloat, ReadOnlyIf(histogram="dp")] = (
+        20.0
+    )
     """standard deviation of the noise on the counts of the dp histogram"""
 
 
 class ProgramsConfig(Frozen):
     """Programs of the private records."""
 
-    parses: Annotated[Literal["parser", "gold"], ReadOnlyIf(prompt="function_types")] = "parser"
+    parses: Annotated[
+        Literal["parser", "gold"], ReadOnlyIf(prompt="function_types")
+    ] = "parser"
     """source of private programs: a parser trained on the public part, or the corpus"""
     parser_epochs: Annotated[Epochs, ReadOnlyIf(prompt="function_types")] = 64
     """epochs of the low-resource parser, many because pairs are few"""

@@ -1,7 +1,9 @@
-"""The configuration of a trial, frozen and fully typed. `TrialConfig.id` names its outcome.
+"""The configuration of a trial, frozen and fully typed. `TrialConfig.id` names its
+outcome.
 
-Pure data: no torch, no disk. A section is a union over the classes of a shelf's entries, of which
-the entry's name is the tag; for `privacy` and `training` that is the `engine` of the config.
+Pure data: no torch, no disk. A section is a union over the classes of a shelf's
+entries, of which the entry's name is the tag; for `privacy` and `training` that is the
+`engine` of the config.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ from pydantic import AfterValidator, BaseModel, Field, create_model, model_valid
 from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.config.fields import Frozen, validated, written_fields
-from trainables.config.sections import SPLITS_WITH_COINS, EvaluationConfig, NoTraining, TotalNoise
+from trainables.config.sections import (
+    SPLITS_WITH_COINS,
+    EvaluationConfig,
+    NoTraining,
+    TotalNoise,
+)
 from trainables.config.sections import DataConfig as DataConfig
 from trainables.config.sections import ModelConfig as ModelConfig
 from trainables.config.sections import NoiseDecay as NoiseDecay
@@ -43,27 +50,40 @@ TAGS["synthesis"] = "synthesis.method"
 def class_of(section: str, entry: str) -> type[Frozen]:
     """The class of a section with an entry."""
     if section == "training":
-        return NoTraining if catalogue.kind_of("engines", entry) == "prior" else TrainingConfig
+        return (
+            NoTraining
+            if catalogue.kind_of("engines", entry) == "prior"
+            else TrainingConfig
+        )
     return cast(type[Frozen], catalogue.entry(SHELVES[section], entry).Config)
 
 
 def union_of(section: str, *, kind: str | None = None) -> Any:
-    """The type of a section: one of the classes of its entries, of one `kind` if given."""
+    """The type of a section: one of the classes of its entries, of one `kind` if
+    given.
+    """
     names = catalogue.names(SHELVES[section], kind=kind)
     every = dict.fromkeys(class_of(section, name) for name in names)
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
-    return Annotated[Union[tuple(every)], Field(discriminator=tag), AfterValidator(_share)]  # noqa: UP007
+    union = Union[tuple(every)]  # noqa: UP007  # of as many as there are
+    return Annotated[union, Field(discriminator=tag), AfterValidator(_share)]
 
 
 def _share(made: Frozen) -> Frozen:
-    """Equal sections are one object: ten thousand trials of a plan differ in few of them."""
+    """Equal sections are one object: ten thousand trials of a plan differ in few of
+    them.
+    """
     # Their text tells 1 from 1.0 and true.
-    return _shared.setdefault((type(made), repr(made), frozenset(made.model_fields_set)), made)
+    return _shared.setdefault(
+        (type(made), repr(made), frozenset(made.model_fields_set)), made
+    )
 
 
 _shared: WeakValueDictionary[Any, Frozen] = WeakValueDictionary()
 
-if TYPE_CHECKING:  # code of any entry reads these, and constants where an entry has no field
+if (
+    TYPE_CHECKING
+):  # code of any entry reads these, and constants where an entry has no field
     Data = DataConfig
     Model = ModelConfig
     Privacy = PrivacyConfig
@@ -91,10 +111,14 @@ class TrialConfig(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _name_the_entries(cls, fields: Any) -> Any:
-        """Each section with the name of its entry, the default one where none is named."""
+        """Each section with the name of its entry, the default one where none is
+        named.
+        """
         if not isinstance(fields, dict):
             return fields
-        task = catalogue.about("tasks", str(fields.get("task", catalogue.default("tasks"))))
+        task = catalogue.about(
+            "tasks", str(fields.get("task", catalogue.default("tasks")))
+        )
         generates = getattr(task, "generation", False)
         return fields | {
             section: _named(section, fields.get(section, {}), entry_of(section, fields))
@@ -106,29 +130,36 @@ class TrialConfig(Frozen):
     def _parts_fit(self) -> TrialConfig:
         task = catalogue.about("tasks", self.task)
         for section, own in (("data", self.data.name), ("model", self.model.name)):
-            able = catalogue.names(SHELVES[section], kind=getattr(task, SHELVES[section]))
+            able = catalogue.names(
+                SHELVES[section], kind=getattr(task, SHELVES[section])
+            )
             if own not in able:
                 raise ValueError(
                     f"expected {section}.name to be one of {', '.join(able)} with"
                     f" task={self.task}, got {own!r}"
                 )
         engines = catalogue.names("engines")
-        able = tuple(n for n in engines if self.task in catalogue.entry("engines", n).TASKS)
+        able = tuple(
+            n for n in engines if self.task in catalogue.entry("engines", n).TASKS
+        )
         if self.engine not in able:
             raise ValueError(
-                f"expected engine {' or '.join(able)} with task={self.task}, got {self.engine}"
+                f"expected engine {' or '.join(able)} with task={self.task}, got"
+                f" {self.engine}"
             )
         data, privacy, training = self.data, self.privacy, self.training
         if training.steps is not None and privacy.sampling not in COUNTED_BY_STEPS:
             raise ValueError(
                 "expected privacy.sampling poisson or full with training.steps"
                 " (a shuffled epoch is spent as a whole), got"
-                f" privacy.sampling={privacy.sampling} and training.steps={training.steps}"
+                f" privacy.sampling={privacy.sampling} and"
+                f" training.steps={training.steps}"
             )
         rate, norm = training.learning_rate, training.gradient_clip_norm
         if isinstance(rate, TotalNoise) and privacy.noise_multiplier == 0:
             raise ValueError(
-                "expected training.learning_rate to be a number where no noise is added, got"
+                "expected training.learning_rate to be a number where no noise is"
+                " added, got"
                 f" total_noise={rate.total_noise:g} with engine={self.engine}"
             )
         if norm is not None and catalogue.kind_of("engines", self.engine) != "plain":
@@ -146,7 +177,9 @@ class TrialConfig(Frozen):
             raise ValueError(f"expected data.num_records to declare {what}, got none")
         for attack in self.evaluation.attacks or ():
             needs = catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}
-            if needs and data.split not in SPLITS_WITH_COINS:  # which have one for each record
+            if (
+                needs and data.split not in SPLITS_WITH_COINS
+            ):  # which have one for each record
                 raise ValueError(
                     f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for"
                     f" evaluation.attacks={attack}, got data.split={data.split}"
@@ -157,32 +190,40 @@ class TrialConfig(Frozen):
     def _synthesis_fits(self) -> TrialConfig:
         if not self.generates:
             if "synthesis" in self.model_fields_set:
-                raise ValueError("expected fields of synthesis only with task=synthesis")
+                raise ValueError(
+                    "expected fields of synthesis only with task=synthesis"
+                )
             return self
         only = {
             "privacy.unit": (self.privacy.unit, "record"),
-            # Epochs of a stage are counted from its start, so a decay would restart in each.
+            # Epochs of a stage are counted from its start, so a decay would restart in
+            # each.
             "privacy.noise_decay.kind": (self.privacy.noise_decay.kind, "none"),
             "privacy.group_scale.name": (self.privacy.group_scale.name, "none"),
             "training.steps": (self.training.steps or "none", "none"),
         }
         for field, (value, wanted) in only.items():
             if value != wanted:
-                raise ValueError(f"expected {field} {wanted} with task=synthesis, got {value}")
+                raise ValueError(
+                    f"expected {field} {wanted} with task=synthesis, got {value}"
+                )
         if self.data.split == "paired":
             raise ValueError(
-                "expected data.split bernoulli with task=synthesis for coins, or paper and official"
+                "expected data.split bernoulli with task=synthesis for coins, or paper"
+                " and official"
                 " for the corpus' own parts, got paired"
             )
         if self.evaluation != EvaluationConfig():
             raise ValueError(
-                "expected fields of evaluation only with task=nlu (`sweep audit-release` audits"
+                "expected fields of evaluation only with task=nlu (`sweep"
+                " audit-release` audits"
                 " generated text)"
             )
         first, epochs = self.synthesis.parse_epochs, self.training.epochs
         if first is not None and not 1 <= first <= epochs - 1:
             raise ValueError(
-                "expected 1 <= synthesis.parse_epochs <= training.epochs - 1, so that both stages"
+                "expected 1 <= synthesis.parse_epochs <= training.epochs - 1, so that"
+                " both stages"
                 f" are trained (T1, T2 >= 1), got T1={first} and T2={epochs - first}"
             )
         return self
@@ -200,8 +241,11 @@ class TrialConfig(Frozen):
     @property
     def id(self) -> str:
         """12 hex digits over every field that is read, and so over the result's law."""
-        # The size of physical batches changes memory alone: less of it is the same, paid trial.
-        fields = self.model_dump(mode="json", exclude={"training": {"physical_batch_size"}})
+        # The size of physical batches changes memory alone: less of it is the same,
+        # paid trial.
+        fields = self.model_dump(
+            mode="json", exclude={"training": {"physical_batch_size"}}
+        )
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
@@ -219,17 +263,23 @@ def _named(section: str, part: Any, entry: Any) -> Any:
     if section == "training":
         [(tag, value)] = class_of(section, str(entry)).tag().items()
     if tag in part:
-        raise ValueError(f"expected no {section}.{tag}, which follows from other fields")
+        raise ValueError(
+            f"expected no {section}.{tag}, which follows from other fields"
+        )
     return {**part, tag: value}
 
 
 def parse(fields: dict[str, Any]) -> TrialConfig:
-    """A config from plain data. Raises: InvalidInput, one sentence for the first problem."""
+    """A config from plain data. Raises: InvalidInput, one sentence for the first
+    problem.
+    """
     return validated(TrialConfig.model_validate, fields)
 
 
 def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
-    """The name of the entry that owns a section of a config; the entry may not exist."""
+    """The name of the entry that owns a section of a config; the entry may not
+    exist.
+    """
     found: Any = fields
     for part in TAGS[section].split("."):
         found = found.get(part) if isinstance(found, dict) else None
@@ -237,7 +287,9 @@ def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
 
 
 def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
-    """The fields that a section has with this entry; None where there is no such entry."""
+    """The fields that a section has with this entry; None where there is no such
+    entry.
+    """
     if name not in catalogue.names(SHELVES[section]):
         return None
     return written_fields(class_of(section, name))
@@ -260,8 +312,9 @@ def model_part(**fields: Any) -> ModelConfig:
 
 
 def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
-    """A section of a config alone, from its fields or another class of it; `privacy` and `training`
-    are those of an engine. Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """A section of a config alone, from its fields or another class of it; `privacy`
+    and `training` are those of an engine. Raises: InvalidInput, one sentence for the
+    first thing that is wrong.
     """
     named = _named(section, fields, engine or catalogue.default(SHELVES[section]))
     alone = _alone(section, catalogue.names(SHELVES[section]))

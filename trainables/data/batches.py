@@ -1,9 +1,10 @@
-"""Packed batches from a memory-mapped corpus: tokens one record after another, no padding.
+"""Packed batches from a memory-mapped corpus: tokens one record after another, no
+padding.
 
-Dropout masks and the choice among a group's records come from a public seed and the key of a text.
-Keyed by the record's index in the corpus, an added record would change the coins of all later
-records, and the sum by more than the bound of one record. Keyed by the text, they are a function of
-the record.
+Dropout masks and the choice among a group's records come from a public seed and the key
+of a text. Keyed by the record's index in the corpus, an added record would change the
+coins of all later records, and the sum by more than the bound of one record. Keyed by
+the text, they are a function of the record.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ _WINDOW = 65_536
 
 
 class Batch:
-    """The base of dataclasses of tensors, or of tensors by name; `lengths` is one of them."""
+    """The base of dataclasses of tensors, or of tensors by name; `lengths` is one of
+    them.
+    """
 
     lengths: Tensor
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on another device, without a copy where it is there already."""
+        """The same batch on another device, without a copy where it is there
+        already.
+        """
         if self.lengths.device == torch.device(device):
             return self
 
@@ -43,17 +48,19 @@ class Batch:
             # From pinned memory a copy overlaps with the device's work.
             return value.pin_memory().to(device, non_blocking=True)
 
-        return replace(self, **{name: moved(value) for name, value in vars(self).items()})  # type: ignore[type-var]  # a dataclass
+        return replace(
+            self, **{name: moved(value) for name, value in vars(self).items()}
+        )  # type: ignore[type-var]  # a dataclass
 
 
 @dataclass(frozen=True, eq=False)
 class PackedBatch(Batch):
     """B records with T tokens in all.
 
-    `inputs` is what the model's feature table made of the tokens. `lengths` int64[B], at least 1
-    each; `intents` int64[B] and `tags` int64[T] are indices in the label schema, -1 where the
-    schema lacks the label; `text_keys` int64[B] are keys of the texts for dropout (see
-    `text_keys`).
+    `inputs` is what the model's feature table made of the tokens. `lengths` int64[B],
+    at least 1 each; `intents` int64[B] and `tags` int64[T] are indices in the label
+    schema, -1 where the schema lacks the label; `text_keys` int64[B] are keys of the
+    texts for dropout (see `text_keys`).
     """
 
     inputs: dict[str, Tensor] = field(repr=False)
@@ -67,7 +74,9 @@ class PackedBatch(Batch):
         """A batch for computing a model's states alone: labels and text keys are 0."""
         zeros = torch.zeros(len(lengths), dtype=torch.int64)
         tags = torch.zeros(int(lengths.sum()), dtype=torch.int64)
-        return cls(inputs=inputs, lengths=lengths, intents=zeros, tags=tags, text_keys=zeros)
+        return cls(
+            inputs=inputs, lengths=lengths, intents=zeros, tags=tags, text_keys=zeros
+        )
 
     @property
     def num_records(self) -> int:
@@ -81,13 +90,17 @@ class FeatureTable(Protocol):
     def collate(
         self, token_ids: NDArray[np.int32], lengths: NDArray[np.int64]
     ) -> dict[str, Tensor]:
-        """Model inputs of packed tokens: `token_ids` [T] index the corpus' types, `lengths` [B]."""
+        """Model inputs of packed tokens: `token_ids` [T] index the corpus' types,
+        `lengths` [B].
+        """
 
 
 def batch_of_texts(
     texts: Sequence[Sequence[str]], table: Callable[[Sequence[str]], FeatureTable]
 ) -> PackedBatch:
-    """A batch without labels of texts, each of its tokens; `table` of their distinct ones."""
+    """A batch without labels of texts, each of its tokens; `table` of their distinct
+    ones.
+    """
     types = sorted({token for text in texts for token in text})
     place = {token: number for number, token in enumerate(types)}
     ids = np.array([place[token] for text in texts for token in text], dtype=np.int32)
@@ -98,7 +111,9 @@ def batch_of_texts(
 
 @runtime_checkable
 class RecordTable(Protocol):
-    """A model's features of each record of a corpus, instead of a feature table of tokens."""
+    """A model's features of each record of a corpus, instead of a feature table of
+    tokens.
+    """
 
     def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
         """Model inputs of these records, packed."""
@@ -143,7 +158,9 @@ class Loader:
             lengths=torch.from_numpy(lengths),
             intents=torch.from_numpy(_without_unknown(corpus.intents[records])),
             tags=torch.from_numpy(_without_unknown(corpus.tags[where])),
-            text_keys=torch.from_numpy(text_keys(self._numbers[corpus.tokens[where]], lengths)),
+            text_keys=torch.from_numpy(
+                text_keys(self._numbers[corpus.tokens[where]], lengths)
+            ),
         )
 
     def lengths(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -163,10 +180,11 @@ class Loader:
     def evaluation_batches(
         self, ids: NDArray[np.int64], *, max_tokens: int
     ) -> Iterator[tuple[NDArray[np.int64], PackedBatch]]:
-        """Every record of `ids` once, records of like length together: (places in `ids`, batch).
+        """Every record of `ids` once, records of like length together: (places in
+        `ids`, batch).
 
-        A batch holds at most `max_tokens` tokens, or one record that alone is longer. The order
-        depends on `ids` and the corpus only.
+        A batch holds at most `max_tokens` tokens, or one record that alone is longer.
+        The order depends on `ids` and the corpus only.
         """
         for low in range(0, len(ids), _WINDOW):
             window = np.asarray(ids[low : low + _WINDOW], dtype=np.int64)
@@ -183,8 +201,11 @@ def token_numbers(tokens: Iterable[str]) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def text_keys(numbers: NDArray[np.integer], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[B]: keys of packed texts of these `lengths` (each >= 1), `numbers` [T] being their tokens.
+def text_keys(
+    numbers: NDArray[np.integer], lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """[B]: keys of packed texts of these `lengths` (each >= 1), `numbers` [T] being
+    their tokens.
 
     >>> text_keys(np.array([5, 6, 6, 5, 5, 6]), np.array([2, 2, 2])).tolist()[::2] == [
     ...     int(text_keys(np.array([5, 6]), np.array([2]))[0])
@@ -205,7 +226,9 @@ def _without_unknown(labels: NDArray[np.int16]) -> NDArray[np.int64]:
 
 
 def cuts(lengths: NDArray[np.int64], max_tokens: int) -> Iterator[slice]:
-    """Consecutive runs whose lengths sum to at most `max_tokens`, each at least one long."""
+    """Consecutive runs whose lengths sum to at most `max_tokens`, each at least one
+    long.
+    """
     ends = np.cumsum(lengths)
     start = 0
     while start < len(lengths):

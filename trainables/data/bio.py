@@ -10,10 +10,11 @@ _MARK = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")
 
 
 def slots_lenient(tags: Sequence[str]) -> tuple[Slot, ...]:
-    """Slots as `conlleval` reads them (Tjong Kim Sang & Buchholz 2000): the default reading.
+    """Slots as `conlleval` reads them (Tjong Kim Sang & Buchholz 2000): the default
+    reading.
 
-    B-x starts a slot. I-x continues the slot before it when that has the same name, and starts a
-    new one otherwise.
+    B-x starts a slot. I-x continues the slot before it when that has the same name, and
+    starts a new one otherwise.
 
     >>> slots_lenient(["O", "I-city", "I-city", "B-city"])
     (('city', 1, 3), ('city', 3, 4))
@@ -22,7 +23,8 @@ def slots_lenient(tags: Sequence[str]) -> tuple[Slot, ...]:
 
 
 def slots_strict(tags: Sequence[str]) -> tuple[Slot, ...]:
-    """Slots as IOB2 defines them: only B-x starts one, an I-x that continues nothing is no slot.
+    """Slots as IOB2 defines them: only B-x starts one, an I-x that continues nothing is
+    no slot.
 
     >>> slots_strict(["O", "I-city", "B-city", "I-city"])
     (('city', 2, 4),)
@@ -64,19 +66,22 @@ def require_bio(tags: Sequence[str], *, where: str) -> None:
     for position, tag in enumerate(tags, start=1):
         if tag != "O" and not (tag[:2] in ("B-", "I-") and len(tag) > 2):
             raise InvalidData(
-                f"expected O, B-name or I-name in {where}, tag {position} is none of them"
+                f"expected O, B-name or I-name in {where}, tag {position} is none of"
+                f" them"
             )
 
 
-def parse_annotation(text: str, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Tokens and BIO tags of a text with slots marked in it, `[slot : value]` (NLU-EVAL, MASSIVE),
-    cut at white space and at the edges of slots.
+def parse_annotation(
+    text: str, *, where: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tokens and BIO tags of a text with slots marked in it, `[slot : value]`
+    (NLU-EVAL, MASSIVE), cut at white space and at the edges of slots.
 
     >>> parse_annotation("wake me at [time : nine am], ok", where="a doctest")
     (('wake', 'me', 'at', 'nine', 'am', ',', 'ok'), ('O', 'O', 'O', 'B-time', 'I-time', 'O', 'O'))
 
-    Raises: InvalidData naming `where` for a mark that is not closed or lacks its name or its value,
-    or no token at all.
+    Raises: InvalidData naming `where` for a mark that is not closed or lacks its name
+    or its value, or no token at all.
     """
     tokens: list[str] = []
     slots: list[Slot] = []
@@ -87,9 +92,13 @@ def parse_annotation(text: str, *, where: str) -> tuple[tuple[str, ...], tuple[s
         if place:
             slots.append((slot, len(tokens), len(tokens) + len(words)))
             if not words or not slot:
-                raise InvalidData(f"expected a name and a value in each slot in {where}")
+                raise InvalidData(
+                    f"expected a name and a value in each slot in {where}"
+                )
         if "[" in behind or "]" in behind:
-            raise InvalidData(f"expected slots as [name : value] in {where}, got a bracket alone")
+            raise InvalidData(
+                f"expected slots as [name : value] in {where}, got a bracket alone"
+            )
         tokens += words + behind.split()
     if not tokens:
         raise InvalidData(f"expected at least one token in {where}, got none")

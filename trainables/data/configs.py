@@ -1,4 +1,6 @@
-"""Fields shared by data sets: files of utterances with frames, made utterances, files of pairs."""
+"""Fields shared by data sets: files of utterances with frames, made utterances, files
+of pairs.
+"""
 
 from typing import Annotated
 
@@ -22,13 +24,14 @@ def path_of(config: DataConfig) -> str | None:
 
 
 def refuse_too_many(wanted: int, found: int, *, public: bool) -> None:
-    """Refuse `max_records` above the number of records. Raises: InvalidInput; of private records
-    without their number, because plans and reports keep the message.
+    """Refuse `max_records` above the number of records. Raises: InvalidInput; of
+    private records without their number, because plans and reports keep the message.
     """
     if wanted > found:
         known = f" ({found})" if public else ""
         raise InvalidInput(
-            f"expected data.max_records to be at most the number of records{known}, got {wanted}"
+            f"expected data.max_records to be at most the number of records{known}, got"
+            f" {wanted}"
         )
 
 

@@ -1,4 +1,6 @@
-"""A corpus as trials see it: memory-mapped, de-duplicated, encoded once for all trials."""
+"""A corpus as trials see it: memory-mapped, de-duplicated, encoded once for all
+trials.
+"""
 
 import os
 import shutil
@@ -23,7 +25,8 @@ from trainables.io.documents import digest_of
 from trainables.io.files import make_folder
 from trainables.system.locks import alone
 
-# Of the cache; raise it whenever a reader or the storage reads the same files otherwise.
+# Of the cache; raise it whenever a reader or the storage reads the same files
+# otherwise.
 _FORMAT = 1
 T = TypeVar("T")
 
@@ -32,12 +35,13 @@ T = TypeVar("T")
 class Corpus:
     """n records, addressed by ids 0..n-1 in the order of their files.
 
-    `offsets` int64[n+1], `tokens` int32[total] (indices in `types`), `tags` int16[total] and
-    `intents` int16[n] (indices in `schema`; negative: outside of it), `part` int8[n] (index in
-    `storage.PARTS`), `groups` int32[n] or None, `outside` bool[n]: whether any label of the record
-    is outside the schema, so that no model can be trained on it. `fingerprint` is the SHA-256 of
-    the content. `undeclared` says what was read from private records, so that no epsilon covers
-    it. All arrays are read-only maps of files: opening a corpus costs no memory for its records.
+    `offsets` int64[n+1], `tokens` int32[total] (indices in `types`), `tags`
+    int16[total] and `intents` int16[n] (indices in `schema`; negative: outside of it),
+    `part` int8[n] (index in `storage.PARTS`), `groups` int32[n] or None, `outside`
+    bool[n]: whether any label of the record is outside the schema, so that no model can
+    be trained on it. `fingerprint` is the SHA-256 of the content. `undeclared` says
+    what was read from private records, so that no epsilon covers it. All arrays are
+    read-only maps of files: opening a corpus costs no memory for its records.
     """
 
     name: str
@@ -58,8 +62,12 @@ class Corpus:
         self.num_records: int = self.meta["num_records"]
         self.num_tokens: int = self.meta["num_tokens"]
         self.num_duplicates: int = self.meta["num_duplicates"]
-        # A label outside the schema is stored as -1 - j: Python's own index from the end.
-        self._intent_names = (*self.schema.intents, *reversed(self.meta["extra_intents"]))
+        # A label outside the schema is stored as -1 - j: Python's own index from the
+        # end.
+        self._intent_names = (
+            *self.schema.intents,
+            *reversed(self.meta["extra_intents"]),
+        )
         self._tag_names = (*self.schema.tags, *reversed(self.meta["extra_tags"]))
 
     def __len__(self) -> int:
@@ -79,11 +87,15 @@ class Corpus:
         return list(self.sequences(self.tags, self._tag_names, ids.tolist()))
 
     def token_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
-        """The tokens of each record: private text, for attacks and scores that read values."""
+        """The tokens of each record: private text, for attacks and scores that read
+        values.
+        """
         return list(self.sequences(self.tokens, self.types, ids.tolist()))
 
     def texts(self) -> Iterator[bytes]:
-        """Each record as a text, equal for equal records of two data sets, one by one."""
+        """Each record as a text, equal for equal records of two data sets, one by
+        one.
+        """
         for tokens in self.sequences(self.tokens, self.types, range(len(self))):
             yield storage.normalise(tokens).encode()
 
@@ -93,7 +105,8 @@ class Corpus:
         return [Frame(intent, slots_lenient(sequence)) for intent, sequence in pairs]
 
     def record_hashes(self, key: bytes) -> NDArray[np.uint64]:
-        """[n]: 64 bits of each record's normalised text under a key of at most 64 bytes.
+        """[n]: 64 bits of each record's normalised text under a key of at most 64
+        bytes.
 
         Equal for equal texts of different corpora under one key.
         """
@@ -111,14 +124,15 @@ class Corpus:
 
 
 def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpus:
-    """The corpus of a config; encoded into `cache_dir` at the first call, mapped at every other.
+    """The corpus of a config; encoded into `cache_dir` at the first call, mapped at
+    every other.
 
-    Several processes may open the same corpus at once: one encodes, the others wait. The cache is
-    keyed by the files' names, sizes and times, the label schema and the reader; its folders are
-    for their owner alone, since they hold the records' text.
+    Several processes may open the same corpus at once: one encodes, the others wait.
+    The cache is keyed by the files' names, sizes and times, the label schema and the
+    reader; its folders are for their owner alone, since they hold the records' text.
 
-    Raises: InvalidData for a file that is missing or damaged; InvalidInput where `max_records`
-    exceeds the records there are.
+    Raises: InvalidData for a file that is missing or damaged; InvalidInput where
+    `max_records` exceeds the records there are.
     """
     entry = _entry(config)
     path = data_path(config, data_dir=data_dir)
@@ -136,15 +150,24 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
 
     folder = make_once(cache_dir, f"{config.name}-{key}", encode)
     columns = storage.read(folder)
-    if config.max_records is not None and config.max_records != columns.meta["num_records"]:
+    if (
+        config.max_records is not None
+        and config.max_records != columns.meta["num_records"]
+    ):
         columns = _subset(config, columns, folder)
     undeclared = undeclared_inputs(config, schema=schema)
-    rest: dict[str, Any] = {"types": columns.types, "meta": columns.meta, **columns.arrays}
+    rest: dict[str, Any] = {
+        "types": columns.types,
+        "meta": columns.meta,
+        **columns.arrays,
+    }
     return Corpus(config.name, schema, undeclared, **rest)
 
 
 def data_path(config: DataConfig, *, data_dir: Path) -> Path:
-    """The path of the corpus: `config.path`, below `data_dir` if it is there, else the default."""
+    """The path of the corpus: `config.path`, below `data_dir` if it is there, else the
+    default.
+    """
     given = path_of(config)
     if given is None:
         place: str = _entry(config).default_path()
@@ -168,7 +191,9 @@ def undeclared_inputs(config: DataConfig, *, schema: LabelSchema) -> tuple[str, 
     """Public inputs of a trial that were read from private records, one reason each."""
     reasons = []
     if not schema.public:
-        reasons.append("the label sets were read from the private records (no data.schema_file)")
+        reasons.append(
+            "the label sets were read from the private records (no data.schema_file)"
+        )
     if not _entry(config).PUBLIC and config.num_records is None:
         reasons.append(
             "the number of training records was counted on the private records"
@@ -182,19 +207,27 @@ def _entry(config: DataConfig) -> Any:
 
 
 def _place(path: str, data_dir: Path) -> Path:
-    """An absolute path as it is; any other under the data directory, or else from here."""
+    """An absolute path as it is; any other under the data directory, or else from
+    here.
+    """
     given = Path(path).expanduser()
     return data_dir / given if (data_dir / given).exists() else given
 
 
-def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> storage.Columns:
-    """`max_records` records of the pool, drawn by `split_seed`, as a corpus of its own."""
+def _subset(
+    config: DataConfig, columns: storage.Columns, folder: Path
+) -> storage.Columns:
+    """`max_records` records of the pool, drawn by `split_seed`, as a corpus of its
+    own.
+    """
     n, wanted = columns.meta["num_records"], config.max_records
     assert wanted is not None  # ensured by the caller
     refuse_too_many(wanted, n, public=_entry(config).PUBLIC)
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
     name = f"{folder.name}-{wanted}-{config.split_seed}"
-    made = make_once(folder.parent, name, lambda target: storage.write_subset(target, columns, ids))
+    made = make_once(
+        folder.parent, name, lambda target: storage.write_subset(target, columns, ids)
+    )
     return storage.read(made)
 
 
@@ -207,9 +240,13 @@ def make_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
     with alone(cache_dir / f".{name}.lock"):
         if folder.exists():
             return folder
-        for leftover in cache_dir.glob(f".making-{name}-*"):  # of a process that was killed
+        for leftover in cache_dir.glob(
+            f".making-{name}-*"
+        ):  # of a process that was killed
             shutil.rmtree(leftover)
-        partial = Path(tempfile.mkdtemp(prefix=f".making-{name}-", dir=cache_dir))  # mode 0700
+        partial = Path(
+            tempfile.mkdtemp(prefix=f".making-{name}-", dir=cache_dir)
+        )  # mode 0700
         try:
             make(partial)
             os.replace(partial, folder)

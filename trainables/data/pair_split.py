@@ -1,10 +1,11 @@
 """The split into private, public and held-out pairs, shared by planning and training.
 
-The first available part of the official split is trained on, the last one is the human text
-that generated text is compared with; a corpus of one part is cut 4:1. A uniform share of the
-training part is declared public (Mireshghallah et al. 2022 take a tenth). With `data.split:
-bernoulli` a trial trains on about half of the private part, by an independent fair coin for each
-record and trial, so that its release can be audited with the other half.
+The first available part of the official split is trained on, the last one is the human
+text that generated text is compared with; a corpus of one part is cut 4:1. A uniform
+share of the training part is declared public (Mireshghallah et al. 2022 take a tenth).
+With `data.split: bernoulli` a trial trains on about half of the private part, by an
+independent fair coin for each record and trial, so that its release can be audited with
+the other half.
 """
 
 from collections.abc import Mapping
@@ -29,9 +30,9 @@ _MOST_VALIDATION = 500
 class PairSplit:
     """Ids of a corpus, none in two of them.
 
-    `private` are the records that an epsilon covers. `reference` is human text that is neither
-    validated nor tested on, for training a measuring parser. `held_out` are the records excluded
-    from `private` by their coin; empty without coins.
+    `private` are the records that an epsilon covers. `reference` is human text that is
+    neither validated nor tested on, for training a measuring parser. `held_out` are the
+    records excluded from `private` by their coin; empty without coins.
     """
 
     private: Ids
@@ -49,9 +50,10 @@ def split_pairs(
     *,
     mask_seed: int | None = None,
 ) -> PairSplit:
-    """The split of a corpus, by `data.split_seed`; `mask_seed` seeds the trial's coins. Without it
-    all records of the pool of coins are `private`. Raises: InvalidInput where there is no private
-    record, or a named function does not occur in the training part.
+    """The split of a corpus, by `data.split_seed`; `mask_seed` seeds the trial's coins.
+    Without it all records of the pool of coins are `private`. Raises: InvalidInput
+    where there is no private record, or a named function does not occur in the training
+    part.
     """
     training, human = _parts(corpus, data)
     order = generator(data.split_seed, "public").permutation(training)
@@ -74,7 +76,9 @@ def split_pairs(
         mask = generator(mask_seed, "mask").random(len(private)) < 0.5
         private, held_out = private[mask], private[~mask]
         if len(private) == 0:
-            raise InvalidInput("expected at least one private record with data.split=bernoulli")
+            raise InvalidInput(
+                "expected at least one private record with data.split=bernoulli"
+            )
     shuffled = generator(data.split_seed, "human").permutation(human)
     validation = min(_MOST_VALIDATION, max(1, len(shuffled) // 5))
     test = validation + min(synthesis.num_generated, len(shuffled) - validation)
@@ -91,8 +95,9 @@ def split_pairs(
 def num_private_records(
     corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig
 ) -> tuple[int, tuple[str, ...]]:
-    """n of a mechanism, declared or counted, and the reason why a count is an unaccounted release.
-    With coins it is the expected number, because the realised one is private.
+    """n of a mechanism, declared or counted, and the reason why a count is an
+    unaccounted release. With coins it is the expected number, because the realised one
+    is private.
 
     Raises: InvalidInput as `split_pairs` does, where they are counted.
     """
@@ -104,13 +109,15 @@ def num_private_records(
     if corpus.public:
         return private, ()
     return private, (
-        "the number of training records was counted on the private records (no data.num_records)",
+        "the number of training records was counted on the private records (no"
+        " data.num_records)",
     )
 
 
 def public_part(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a config, as plain data, that decide which records of a corpus are taken as
-    public: a record that is private under some of them may be public under others.
+    """The fields of a config, as plain data, that decide which records of a corpus are
+    taken as public: a record that is private under some of them may be public under
+    others.
     """
     data, synthesis = fields.get("data", {}), fields.get("synthesis", {})
     found = {name: data.get(name) for name in ("split_seed", "max_records")}
@@ -140,12 +147,15 @@ def _parts(corpus: PairCorpus, data: DataConfig) -> tuple[Ids, Ids]:
 def _users(corpus: PairCorpus, ids: Ids, rule: str, field: str) -> Ids:
     """The records of `ids` whose program uses a function."""
     if not all(corpus.programs[i] for i in ids):
-        raise InvalidInput(f"expected programs for synthesis.{field}, got records without one")
+        raise InvalidInput(
+            f"expected programs for synthesis.{field}, got records without one"
+        )
     uses = predicate(rule)
     found = np.array([i for i in ids if uses(corpus.programs[i])], dtype=np.int64)
     if len(found) == 0:
         raise InvalidInput(
-            f"expected synthesis.{field} to name a function that occurs in the training part of"
+            f"expected synthesis.{field} to name a function that occurs in the training"
+            f" part of"
             f" {corpus.name}, got {rule!r}"
         )
     return found

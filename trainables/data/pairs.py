@@ -1,7 +1,7 @@
 """Corpora of (utterance, program) pairs, in memory, for parsers and text generators.
 
-A record is one pair. Unlike utterances with frames (`corpus`), pairs are tens of thousands at most
-and are read whole.
+A record is one pair. Unlike utterances with frames (`corpus`), pairs are tens of
+thousands at most and are read whole.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _MAX_RATIO = 100  # of more bytes; text is packed to a twentieth
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One record: an utterance of at least one token, and its program ("" where unknown)."""
+    """One record: an utterance of at least one token, and its program ("" where
+    unknown).
+    """
 
     utterance: str
     program: str
@@ -104,8 +106,8 @@ class PairCorpus:
 def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
     """The pairs of a config; with `max_records` a subset drawn by `split_seed`.
 
-    Raises: InvalidInput for a corpus of another kind or more records than there are; InvalidData
-    for a file that is missing or damaged.
+    Raises: InvalidInput for a corpus of another kind or more records than there are;
+    InvalidData for a file that is missing or damaged.
     """
     entry = catalogue.entry("datasets", config.name, kind="pairs")
     path = data_path(config, data_dir=data_dir)
@@ -124,8 +126,9 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
 def pair_files(path: Path) -> tuple[Path, ...]:
     """The files that hold the pairs in `path`, a file or a folder.
 
-    In a folder each part is read from its official dialogues where they exist, and otherwise from
-    the pair files, whose names contain the part's (`pairs_valid.jsonl.gz`).
+    In a folder each part is read from its official dialogues where they exist, and
+    otherwise from the pair files, whose names contain the part's
+    (`pairs_valid.jsonl.gz`).
 
     Raises: InvalidData where there is none.
     """
@@ -145,33 +148,39 @@ def pair_files(path: Path) -> tuple[Path, ...]:
         found += official[-1:] or [file for file in here if file.name.endswith(PAIRS)]
     if not found:
         raise InvalidData(
-            f"expected files named *{OFFICIAL[0]} or *{PAIRS[0]} with train, valid, dev or test in"
+            f"expected files named *{OFFICIAL[0]} or *{PAIRS[0]} with train, valid, dev"
+            f" or test in"
             f" their name in {path}, got none"
         )
     return tuple(found)
 
 
 def part_of(file: Path) -> Part | None:
-    """The part that a file's name contains as a word (`test`, `testset`); None where it has none.
+    """The part that a file's name contains as a word (`test`, `testset`); None where it
+    has none.
 
     >>> part_of(Path("valid.dataflow_dialogues.jsonl.zip")), part_of(Path("latest_device.jsonl"))
     ('validation', None)
     """
-    words = [word.removesuffix("set") for word in re.split("[^a-z]+", file.name.lower())]
+    words = [
+        word.removesuffix("set") for word in re.split("[^a-z]+", file.name.lower())
+    ]
     return next((part for name, part in PART_NAMES.items() if name in words), None)
 
 
 def read_pairs(
     path: Path, *, domain_of: Callable[[str, str], str | None] | None = None
 ) -> Iterator[Pair]:
-    """The pairs of one file: official dialogues or pairs, plain or packed, by its content.
+    """The pairs of one file: official dialogues or pairs, plain or packed, by its
+    content.
 
-    Official dialogues give every user turn, skipped ones too, as the paper counts them. `domain`
-    and `part` are optional fields of a pair; a part in the file's name is the default, and so is
-    the domain that `domain_of(program, what the agent said before)` gives.
+    Official dialogues give every user turn, skipped ones too, as the paper counts them.
+    `domain` and `part` are optional fields of a pair; a part in the file's name is the
+    default, and so is the domain that `domain_of(program, what the agent said before)`
+    gives.
 
-    Raises: InvalidData with file and line for what cannot be read, for an utterance without a
-    token and for a program that does not read; never with the text itself.
+    Raises: InvalidData with file and line for what cannot be read, for an utterance
+    without a token and for a program that does not read; never with the text itself.
     """
     part = part_of(path) or "train"
     checked = {""}  # half of the programs of a corpus occur more than once
@@ -184,7 +193,9 @@ def read_pairs(
                 raise InvalidData(f"lispress in {where}: {error}") from None
             checked.add(pair.program)
         if pair.domain is None and domain_of is not None:
-            pair = replace(pair, domain=domain_of(pair.program, str(fields.get("prev_agent"))))
+            pair = replace(
+                pair, domain=domain_of(pair.program, str(fields.get("prev_agent")))
+            )
         yield pair
 
 
@@ -204,7 +215,9 @@ class PairSet:
         return pair_files(path)
 
     def read(self, path: Path, *, config: PairFiles) -> Iterator[Pair]:
-        """All available parts, in the order of the files. Raises: InvalidData, see `read_pairs`."""
+        """All available parts, in the order of the files. Raises: InvalidData, see
+        `read_pairs`.
+        """
         for file in pair_files(path):
             yield from read_pairs(file, domain_of=self.domain_of)
 
@@ -216,7 +229,8 @@ class PairSet:
 def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and unchecked fields of each record; a dialogue gives its user turns.
 
-    Raises: InvalidData for what cannot be read, is no JSON object or no dialogue, or is empty.
+    Raises: InvalidData for what cannot be read, is no JSON object or no dialogue, or is
+    empty.
     """
     count = 0
     for where, fields in without_problems(object_lines(path, opened=_open)):
@@ -250,7 +264,9 @@ def _turns(fields: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
 def _pair(fields: dict[str, Any], part: Part, where: str) -> Pair:
     utterance, program = fields.get("utterance"), fields.get("lispress", "")
     if not isinstance(utterance, str) or not utterance.split():
-        raise InvalidData(f"expected utterance to be a text with at least one token in {where}")
+        raise InvalidData(
+            f"expected utterance to be a text with at least one token in {where}"
+        )
     if not isinstance(program, str):
         raise InvalidData(f"expected lispress to be a text in {where}")
     domain = fields.get("domain")
@@ -273,7 +289,8 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
             members = [info for info in archive.infolist() if not info.is_dir()]
             if len(members) != 1 or members[0].flag_bits & 1:
                 raise InvalidData(
-                    f"expected one file without a password in {path}, got {len(members)} files"
+                    f"expected one file without a password in {path}, got"
+                    f" {len(members)} files"
                 )
             with archive.open(members[0]) as file:
                 yield cast("IO[bytes]", _Unpacked(file, path))
@@ -289,8 +306,8 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
 
 
 class _Unpacked:
-    """The content of a packed file, up to what a file of text may hold: its bytes are bounded by
-    the size of the packed one.
+    """The content of a packed file, up to what a file of text may hold: its bytes are
+    bounded by the size of the packed one.
     """
 
     def __init__(self, file: Any, path: Path) -> None:
@@ -298,12 +315,15 @@ class _Unpacked:
         self._left = max(_LEAST_UNPACKED, _MAX_RATIO * path.stat().st_size)
 
     def read(self, size: int) -> bytes:
-        """At most `size` next bytes. Raises: InvalidData where they exceed the bound."""
+        """At most `size` next bytes. Raises: InvalidData where they exceed the
+        bound.
+        """
         content: bytes = self._file.read1(size)
         self._left -= len(content)
         if self._left < 0:
             raise InvalidData(
-                f"expected a packed file of text, at most {_MAX_RATIO} times its size unpacked, in"
+                f"expected a packed file of text, at most {_MAX_RATIO} times its size"
+                f" unpacked, in"
                 f" {self._path}, got more"
             )
         return content

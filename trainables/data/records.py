@@ -1,4 +1,6 @@
-"""The plain values that pass between datasets, models, metrics and attacks. No torch."""
+"""The plain values that pass between datasets, models, metrics and attacks. No
+torch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,8 +38,8 @@ class Utterance:
 
 
 def size_problem(tokens: Sequence[str]) -> str | None:
-    """Why an utterance is too long, to train on and to predict alike; None: it is not. Attention's
-    memory grows with the square of the tokens.
+    """Why an utterance is too long, to train on and to predict alike; None: it is not.
+    Attention's memory grows with the square of the tokens.
 
     >>> size_problem(["a"] * 1_025), size_problem(["a"] * 1_024)
     ('expected at most 1024 words, got 1025', None)
@@ -45,7 +47,9 @@ def size_problem(tokens: Sequence[str]) -> str | None:
     if len(tokens) > MAX_TOKENS:
         return f"expected at most {MAX_TOKENS} words, got {len(tokens)}"
     if max(map(len, tokens), default=0) > MAX_CHARACTERS:
-        return f"expected words of at most {MAX_CHARACTERS} characters, got a longer one"
+        return (
+            f"expected words of at most {MAX_CHARACTERS} characters, got a longer one"
+        )
     return None
 
 
@@ -53,10 +57,10 @@ def size_problem(tokens: Sequence[str]) -> str | None:
 class LabelSchema:
     """The public label sets of a corpus, which define a model's heads.
 
-    `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`. `source` says
-    where the labels come from; `public` is False where they were read from the private records,
-    which no epsilon covers. A corpus of slots alone has the one intent `NO_INTENT`. `tokenize` is
-    how the corpus' texts were cut into tokens.
+    `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`.
+    `source` says where the labels come from; `public` is False where they were read
+    from the private records, which no epsilon covers. A corpus of slots alone has the
+    one intent `NO_INTENT`. `tokenize` is how the corpus' texts were cut into tokens.
     """
 
     intents: tuple[str, ...]
@@ -95,7 +99,9 @@ Slot = tuple[str, int, int]  # name, first token, one past the last token
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The meaning of an utterance: one intent and slots as (name, start, end) in tokens."""
+    """The meaning of an utterance: one intent and slots as (name, start, end) in
+    tokens.
+    """
 
     intent: str
     slots: tuple[Slot, ...]

@@ -1,9 +1,10 @@
 """Label schemas: the labels of a corpus without opening its records.
 
-A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be empty),
-`source` (where they come from), `tokenize` (how texts were cut, see `tokenization`) and, for the
-shipped ones, `pool_size` and `train_size`: distinct utterances of each file or folder and of its
-official training part, by its place under the data directory.
+A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be
+empty), `source` (where they come from), `tokenize` (how texts were cut, see
+`tokenization`) and, for the shipped ones, `pool_size` and `train_size`: distinct
+utterances of each file or folder and of its official training part, by its place under
+the data directory.
 """
 
 import json
@@ -23,8 +24,8 @@ _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred let
 
 
 def shipped_size(name: str, place: str, *, of: str = "pool_size") -> int | None:
-    """Distinct utterances of a public corpus at its usual place, or those of its official training
-    part (`train_size`); None where they are not known.
+    """Distinct utterances of a public corpus at its usual place, or those of its
+    official training part (`train_size`); None where they are not known.
     """
     size: int | None = _shipped(name).get(of, {}).get(place)
     return size
@@ -42,7 +43,9 @@ def read_schema(path: Path) -> LabelSchema:
     return parse_schema(fields, str(path))
 
 
-def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> LabelSchema:
+def schema_of(
+    utterances: Iterable[Utterance], *, source: str, public: bool
+) -> LabelSchema:
     """The labels that occur in `utterances`, sorted."""
     intents: set[str] = set()
     tags: set[str] = set()
@@ -50,12 +53,16 @@ def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> 
         intents.add(utterance.intent)
         tags.update(utterance.tags)
     slots = {tag[2:] for tag in tags if tag != "O"}
-    return LabelSchema(tuple(sorted(intents)), tuple(sorted(slots)), source=source, public=public)
+    return LabelSchema(
+        tuple(sorted(intents)), tuple(sorted(slots)), source=source, public=public
+    )
 
 
 @dataclass(frozen=True)
 class OwnSet:
-    """The functions of the file of a user's own data set; usually `data.path` names its place."""
+    """The functions of the file of a user's own data set; usually `data.path` names its
+    place.
+    """
 
     place: str
     read: Callable[..., Iterator[Utterance]]
@@ -76,9 +83,9 @@ class OwnSet:
 
 @dataclass(frozen=True)
 class ShippedSet:
-    """The functions of a public data set's file whose labels and size are shipped, by its usual
-    place under the data directory. `read` gives the labels of another file or folder, which count
-    where they are not all among the shipped ones.
+    """The functions of a public data set's file whose labels and size are shipped, by
+    its usual place under the data directory. `read` gives the labels of another file or
+    folder, which count where they are not all among the shipped ones.
     """
 
     name: str
@@ -96,7 +103,9 @@ class ShippedSet:
             return shipped
         source = f"all labels of {path.name}"
         found = schema_of(self.read(path, config=config), source=source, public=True)
-        is_known = {*found.intents} <= {*shipped.intents} and {*found.slots} <= {*shipped.slots}
+        is_known = {*found.intents} <= {*shipped.intents} and {*found.slots} <= {
+            *shipped.slots
+        }
         return shipped if is_known else found
 
     def pool_size(self, config: FrameFiles) -> int | None:
@@ -105,8 +114,8 @@ class ShippedSet:
 
 
 def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
-    """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place. By hand,
-    because the format leaves out what is as usual.
+    """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place. By
+    hand, because the format leaves out what is as usual.
     """
     fields: dict[str, Any] = {"source": schema.source, **sizes}
     if schema.tokenize != "space":
@@ -118,7 +127,9 @@ def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
 
 def _shipped(name: str) -> dict[str, Any]:
     file = resources.files("trainables.data.schemas").joinpath(f"{name}.json")
-    fields: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    fields: dict[str, Any] = (
+        json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    )
     return fields
 
 
@@ -130,21 +141,30 @@ def parse_schema(fields: object, where: str) -> LabelSchema:
     unknown = set(fields) - known
     if unknown:
         raise InvalidData(
-            f"expected the fields intents, slots and source in {where}, got {quote(min(unknown))}"
+            f"expected the fields intents, slots and source in {where}, got"
+            f" {quote(min(unknown))}"
         )
     for field in ("intents", "slots"):
         names = fields.get(field)
-        if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
+        if not isinstance(names, list) or not all(
+            isinstance(n, str) and n.strip() for n in names
+        ):
             raise InvalidData(f"expected {field} in {where} to be a list of names")
         if len(set(names)) != len(names):
             raise InvalidData(f"expected {field} in {where} to name each label once")
     if not fields["intents"] and not fields["slots"]:
-        raise InvalidData(f"expected at least one of intents or slots in {where}, got none")
+        raise InvalidData(
+            f"expected at least one of intents or slots in {where}, got none"
+        )
     source = fields.get("source", "declared by the user")
     if not isinstance(source, str):
         raise InvalidData(f"expected source in {where} to be a text")
     intents = tuple(fields["intents"]) or (NO_INTENT,)
     tokenize = fields.get("tokenize", "space")
     if tokenize not in TOKENIZATIONS:
-        raise InvalidData(f"expected tokenize in {where} to be {' or '.join(TOKENIZATIONS)}")
-    return LabelSchema(intents, tuple(fields["slots"]), source=source, tokenize=tokenize)
+        raise InvalidData(
+            f"expected tokenize in {where} to be {' or '.join(TOKENIZATIONS)}"
+        )
+    return LabelSchema(
+        intents, tuple(fields["slots"]), source=source, tokenize=tokenize
+    )

@@ -17,7 +17,8 @@ _FAR = 2  # times the training part, or a half of it
 def declared_pool_size(config: DataConfig) -> int | None:
     """Records of the whole pool, known without opening the data; None where it is not.
 
-    A generated corpus has exactly the configured number. `max_records` limits how many are used.
+    A generated corpus has exactly the configured number. `max_records` limits how many
+    are used.
     """
     entry = catalogue.entry("datasets", config.name)
     size: int | None = entry.pool_size(config)
@@ -25,7 +26,9 @@ def declared_pool_size(config: DataConfig) -> int | None:
 
 
 def declared_training_size(config: DataConfig) -> int | None:
-    """Training records n, known without opening the data; None where they would be counted."""
+    """Training records n, known without opening the data; None where they would be
+    counted.
+    """
     if config.num_records is not None:
         return config.num_records
     if config.split == "official":
@@ -40,7 +43,8 @@ def declared_training_size(config: DataConfig) -> int | None:
 def num_training_records(config: DataConfig, corpus: Corpus) -> int:
     """n as declared, or else by the corpus' size (see `Corpus.undeclared`).
 
-    In the modes with coins it is the expected number, not the realised one of this trial.
+    In the modes with coins it is the expected number, not the realised one of this
+    trial.
     """
     declared = declared_training_size(config)
     if declared is not None:
@@ -60,9 +64,12 @@ def rounded_size(number: int) -> int:
     return round(number / unit) * unit
 
 
-def require_declared_size(config: DataConfig, corpus: Corpus, *, by_group: bool) -> None:
-    """Refuse a declared number that differs from the training part's by more than a factor of 2,
-    because noise, delta and the divisor of the sum would be those of another corpus.
+def require_declared_size(
+    config: DataConfig, corpus: Corpus, *, by_group: bool
+) -> None:
+    """Refuse a declared number that differs from the training part's by more than a
+    factor of 2, because noise, delta and the divisor of the sum would be those of
+    another corpus.
 
     Raises: InvalidData without that number, because plans and reports keep the message.
     """
@@ -74,7 +81,9 @@ def require_declared_size(config: DataConfig, corpus: Corpus, *, by_group: bool)
     train = make_split(config, corpus=corpus, mask_seed=0).train
     train = train[~corpus.outside[train]]
     groups = corpus.groups[train] if by_group and corpus.groups is not None else None
-    require_near(declared, len(train) if groups is None else len(np.unique(groups)), by_group)
+    require_near(
+        declared, len(train) if groups is None else len(np.unique(groups)), by_group
+    )
 
 
 def require_known_size(config: DataConfig) -> None:
@@ -87,13 +96,21 @@ def require_known_size(config: DataConfig) -> None:
         require_near(config.num_records, known, by_group=False, is_public=True)
 
 
-def require_near(declared: int, found: int, by_group: bool, *, is_public: bool = False) -> None:
-    """Raises: InvalidData where a declared number is above twice or below half of `found`."""
+def require_near(
+    declared: int, found: int, by_group: bool, *, is_public: bool = False
+) -> None:
+    """Raises: InvalidData where a declared number is above twice or below half of
+    `found`.
+    """
     if found <= _FAR * declared and declared <= _FAR * found:
         return
     what = "groups" if by_group else "records"
-    advice = f"declare about {max(1, rounded_size(found))}" if is_public else _COUNTED_BY
+    advice = (
+        f"declare about {max(1, rounded_size(found))}" if is_public else _COUNTED_BY
+    )
     raise InvalidData(
-        f"expected data.num_records within a factor of {_FAR} of the {what} that train, got"
-        f" {declared}: noise, delta and the divisor would be those of another corpus; {advice}"
+        f"expected data.num_records within a factor of {_FAR} of the {what} that train,"
+        f" got"
+        f" {declared}: noise, delta and the divisor would be those of another corpus;"
+        f" {advice}"
     )

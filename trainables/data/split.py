@@ -1,18 +1,20 @@
 """Which records a trial trains, validates and tests on. Pure; no torch.
 
-`paper` pools all files and cuts 45:5:50 by `split_seed` (Dupuy et al. 2021, 4.1); `official` keeps
-the parts of the corpus (one without a validation part gives 5 % of its training part). `bernoulli`
-and `paired` first reserve 5 % validation and 5 % test, common to all trials of a `split_seed` so
-that their scores compare; the other 90 % are the audit pool, and a trial trains on about half of it
-(45 % of all, as in the paper), by independent coins:
+`paper` pools all files and cuts 45:5:50 by `split_seed` (Dupuy et al. 2021, 4.1);
+`official` keeps the parts of the corpus (one without a validation part gives 5 % of its
+training part). `bernoulli` and `paired` first reserve 5 % validation and 5 % test,
+common to all trials of a `split_seed` so that their scores compare; the other 90 % are
+the audit pool, and a trial trains on about half of it (45 % of all, as in the paper),
+by independent coins:
 
 * `bernoulli`: an independent fair coin for every record;
-* `paired`: records are paired (equal intent, nearest length; by `split_seed`, equal for all
-  trials) and an independent fair coin decides which of a pair is trained on, so that a guess at the
-  coins is an audit (Steinke et al. 2023; Mahloujifar et al. 2024 for pairs).
+* `paired`: records are paired (equal intent, nearest length; by `split_seed`, equal for
+  all trials) and an independent fair coin decides which of a pair is trained on, so
+  that a guess at the coins is an audit (Steinke et al. 2023; Mahloujifar et al. 2024
+  for pairs).
 
-Coins are independent between records and trials, never balanced over trials, because a balanced
-design would reveal a record's coin in one trial through those of the others.
+Coins are independent between records and trials, never balanced over trials, because a
+balanced design would reveal a record's coin in one trial through those of the others.
 """
 
 from dataclasses import dataclass
@@ -36,8 +38,8 @@ Ids = NDArray[np.int64]
 class Split:
     """Record ids, ascending and disjoint.
 
-    `audit_pool` [M] and `mask` [M] exist in the modes with coins: the records with a coin, and
-    whether this trial trains on them. `pairs` [P, 2] exists in mode `paired`.
+    `audit_pool` [M] and `mask` [M] exist in the modes with coins: the records with a
+    coin, and whether this trial trains on them. `pairs` [P, 2] exists in mode `paired`.
     """
 
     train: Ids
@@ -49,7 +51,9 @@ class Split:
 
     @property
     def pair_numbers(self) -> Ids | None:
-        """[M]: the row of `pairs` with each record of the audit pool; None without pairs."""
+        """[M]: the row of `pairs` with each record of the audit pool; None without
+        pairs.
+        """
         if self.pairs is None or self.audit_pool is None:
             return None
         numbers = np.empty(self.pairs.size, dtype=np.int64)
@@ -59,7 +63,8 @@ class Split:
 
 
 def make_split(config: DataConfig, *, corpus: Corpus, mask_seed: int) -> Split:
-    """The split of a corpus; `mask_seed` seeds the trial's coins in the modes with coins.
+    """The split of a corpus; `mask_seed` seeds the trial's coins in the modes with
+    coins.
 
     Raises: InvalidInput where a part would be empty.
     """
@@ -77,20 +82,24 @@ def make_split(config: DataConfig, *, corpus: Corpus, mask_seed: int) -> Split:
     for name, ids in parts.items():
         if len(ids) == 0:
             raise InvalidInput(
-                f"expected records in the {name} part, got none with data.split={config.split}"
+                f"expected records in the {name} part, got none with"
+                f" data.split={config.split}"
             )
     return split
 
 
 def training_size(pool_size: int, config: DataConfig) -> int:
-    """Training records of a pool, known from its size alone: the declared n of an accountant.
+    """Training records of a pool, known from its size alone: the declared n of an
+    accountant.
 
-    In mode `bernoulli` the expected number, half the audit pool, because the realised one is
-    private. Raises: InvalidInput for the official split, whose parts have other sizes.
+    In mode `bernoulli` the expected number, half the audit pool, because the realised
+    one is private. Raises: InvalidInput for the official split, whose parts have other
+    sizes.
     """
     if config.split == "official":
         raise InvalidInput(
-            "expected data.num_records with data.split=official, got only the size of the pool"
+            "expected data.num_records with data.split=official, got only the size of"
+            " the pool"
         )
     if config.split == "paper":
         return _percent(pool_size, _TRAIN_PERCENT)
@@ -125,7 +134,9 @@ def _with_coins(config: DataConfig, corpus: Corpus, mask_seed: int) -> Split:
     n = corpus.num_records
     reserved = _percent(n, _RESERVED_PERCENT)
     order = generator(config.split_seed, "common").permutation(n)
-    validation, test, pool = (np.sort(ids) for ids in np.split(order, [reserved, 2 * reserved]))
+    validation, test, pool = (
+        np.sort(ids) for ids in np.split(order, [reserved, 2 * reserved])
+    )
     coins = generator(mask_seed, "mask")
     if config.split == "bernoulli":
         mask = coins.random(len(pool)) < 0.5
@@ -140,9 +151,11 @@ def _with_coins(config: DataConfig, corpus: Corpus, mask_seed: int) -> Split:
 
 
 def _pairs(corpus: Corpus, pool: Ids, *, seed: int) -> Ids:
-    """[M // 2, 2]: records of equal intent next to each other in length, ties in random order.
+    """[M // 2, 2]: records of equal intent next to each other in length, ties in random
+    order.
 
-    The leftover record of an intent with an odd number of records is paired by length alone.
+    The leftover record of an intent with an odd number of records is paired by length
+    alone.
     """
     intents = np.asarray(corpus.intents[pool], dtype=np.int64)
     lengths = corpus.offsets[pool + 1] - corpus.offsets[pool]

@@ -3,9 +3,10 @@
     offsets int64[n+1]  tokens int32[T]  tags int16[T]  intents int16[n]  part int8[n]
     outside bool[n]  groups int32[n], where records have groups  types.txt  corpus.json
 
-Token i of record r is `tokens[offsets[r] + i]`, an index in `types.txt` (one token a line). Labels
-are indices in the label schema; -1 - j is label j of the names found outside of it. Writing holds
-the distinct tokens in memory, 20 bytes for each token and 50 for each record.
+Token i of record r is `tokens[offsets[r] + i]`, an index in `types.txt` (one token a
+line). Labels are indices in the label schema; -1 - j is label j of the names found
+outside of it. Writing holds the distinct tokens in memory, 20 bytes for each token and
+50 for each record.
 """
 
 import hashlib
@@ -27,7 +28,14 @@ PARTS: tuple[Part, ...] = get_args(Part)
 _CHUNK = 65_536  # records of a part of the fingerprint
 _MAX_LABELS = 2**15 - 1
 # The types of the columns as `array` has them in memory.
-_CODES = {"tokens": "i", "tags": "h", "intents": "h", "part": "b", "outside": "b", "groups": "i"}
+_CODES = {
+    "tokens": "i",
+    "tags": "h",
+    "intents": "h",
+    "part": "b",
+    "outside": "b",
+    "groups": "i",
+}
 _PER_TOKEN = ("tokens", "tags")
 
 
@@ -41,31 +49,42 @@ class Columns:
 
 
 def normalise(tokens: Iterable[str]) -> str:
-    """The normalised text that identifies a record: lower case, one space between tokens."""
+    """The normalised text that identifies a record: lower case, one space between
+    tokens.
+    """
     return " ".join(tokens).lower()
 
 
 def text_hash(tokens: Iterable[str], *, key: bytes = b"") -> int:
-    """64 bits of BLAKE2b of the normalised text; keyed where `key` (at most 64 bytes) is given."""
+    """64 bits of BLAKE2b of the normalised text; keyed where `key` (at most 64 bytes)
+    is given.
+    """
     text = normalise(tokens).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(text, digest_size=8, key=key).digest(), "little"
+    )
 
 
-def token_places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Indices of the tokens of records that start at `starts`, one record after another.
+def token_places(
+    starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Indices of the tokens of records that start at `starts`, one record after
+    another.
 
     >>> token_places(np.array([7, 0]), np.array([2, 3])).tolist()
     [7, 8, 0, 1, 2]
     """
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    places: NDArray[np.int64] = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    places: NDArray[np.int64] = np.arange(total) + np.repeat(
+        starts - (ends - lengths), lengths
+    )
     return places
 
 
 def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
-    """The columns of utterances, and `hashes` uint64[n] of their texts; a record without a group
-    key is a separate group.
+    """The columns of utterances, and `hashes` uint64[n] of their texts; a record
+    without a group key is a separate group.
 
     Raises: InvalidData where there is no record, or more than 32,767 different labels.
     """
@@ -80,12 +99,15 @@ def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
     for utterance in utterances:
         lengths.append(len(utterance.tokens))
         hashes.append(text_hash(utterance.tokens))
-        columns["tokens"].extend([types.setdefault(word, len(types)) for word in utterance.tokens])
+        columns["tokens"].extend(
+            [types.setdefault(word, len(types)) for word in utterance.tokens]
+        )
         found = [tags.setdefault(tag, len(tags)) for tag in utterance.tags]
         intent = intents.setdefault(utterance.intent, len(intents))
         if max(len(intents), len(tags)) > _MAX_LABELS:
             raise InvalidData(
-                f"expected at most {_MAX_LABELS} intents and tags, got {len(intents)} intents and"
+                f"expected at most {_MAX_LABELS} intents and tags, got {len(intents)}"
+                f" intents and"
                 f" {len(tags)} tags"
             )
         outside = intent >= num_intents or max(found) >= num_tags
@@ -106,15 +128,23 @@ def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
         raise InvalidData("expected at least one utterance, got none")
     if not groups:
         del columns["groups"]
-    arrays = {name: np.asarray(column) for name, column in (columns | {"hashes": hashes}).items()}
+    arrays = {
+        name: np.asarray(column)
+        for name, column in (columns | {"hashes": hashes}).items()
+    }
     arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    meta = {"extra_intents": list(intents)[num_intents:], "extra_tags": list(tags)[num_tags:]}
+    meta = {
+        "extra_intents": list(intents)[num_intents:],
+        "extra_tags": list(tags)[num_tags:],
+    }
     return Columns(arrays, tuple(types), meta)
 
 
-def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema) -> None:
-    """Write the corpus of `utterances` into the existing, empty `folder`; of equal texts the first
-    is kept. Raises: InvalidData as `encode`.
+def write(
+    folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema
+) -> None:
+    """Write the corpus of `utterances` into the existing, empty `folder`; of equal
+    texts the first is kept. Raises: InvalidData as `encode`.
     """
     found = encode(utterances, schema=schema)
     hashes = found.arrays["hashes"]
@@ -125,7 +155,10 @@ def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema)
 
 def write_subset(folder: Path, columns: Columns, ids: NDArray[np.int64]) -> None:
     """Write the records `ids` of a corpus as a new corpus."""
-    meta = {name: columns.meta[name] for name in ("num_duplicates", "extra_intents", "extra_tags")}
+    meta = {
+        name: columns.meta[name]
+        for name in ("num_duplicates", "extra_intents", "extra_tags")
+    }
     _write_columns(folder, columns.arrays, ids, types=columns.types, meta=meta)
 
 
@@ -137,10 +170,17 @@ def read(folder: Path) -> Columns:
     try:
         meta = read_written_json(folder / "corpus.json")
         names = ["offsets", *(n for n in _CODES if n != "groups" or meta["grouped"])]
-        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
-        types = tuple((folder / "types.txt").read_text(encoding="utf-8").split("\n")[:-1])
+        arrays = {
+            name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names
+        }
+        types = tuple(
+            (folder / "types.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        )
         n, total = meta["num_records"], meta["num_tokens"]
-        sizes = {name: total if name in _PER_TOKEN else n + (name == "offsets") for name in names}
+        sizes = {
+            name: total if name in _PER_TOKEN else n + (name == "offsets")
+            for name in names
+        }
         whole = all(arrays[name].shape == (size,) for name, size in sizes.items())
         if not whole or len(types) != meta["num_types"]:
             raise ValueError
@@ -179,7 +219,9 @@ def _write_columns(
         digest.update(lengths[low:high].astype("<i8").tobytes())
         for name, column in columns.items():
             is_of_tokens = name in _PER_TOKEN
-            at = slice(offsets[low], offsets[high]) if is_of_tokens else slice(low, high)
+            at = (
+                slice(offsets[low], offsets[high]) if is_of_tokens else slice(low, high)
+            )
             digest.update(column[at].tobytes())
     for name, column in {"offsets": offsets, **columns}.items():
         np.save(folder / f"{name}.npy", column)

@@ -1,11 +1,12 @@
 """Generated corpora: the grammar of one, and its utterances, never the same text twice.
 
-A grammar has sentence patterns of intents and rules for values of slots. Values are composed and
-drawn by Zipf's law over ranks (Zipf 1949), so a few are frequent and most are rare. The long tail
-holds names and numbers that occur in one record only, which a model can memorise.
+A grammar has sentence patterns of intents and rules for values of slots. Values are
+composed and drawn by Zipf's law over ranks (Zipf 1949), so a few are frequent and most
+are rare. The long tail holds names and numbers that occur in one record only, which a
+model can memorise.
 
-Utterance i is a function of (seed, i) in whole-number arithmetic alone: the same on every machine
-and NumPy version, and a smaller corpus is the beginning of a larger one.
+Utterance i is a function of (seed, i) in whole-number arithmetic alone: the same on
+every machine and NumPy version, and a smaller corpus is the beginning of a larger one.
 """
 
 import hashlib
@@ -33,7 +34,9 @@ _CHOICE = re.compile(r"\(([^()]*)\)")
 _REFERENCE = re.compile(r"\{(\w+)\}")
 _ALGORITHM = 1  # raise it whenever the same grammar gives other utterances
 _CHUNK = 32_768
-_MAX_BARREN_CHUNKS = 8  # consecutive chunks with few new texts: the grammar is exhausted
+_MAX_BARREN_CHUNKS = (
+    8  # consecutive chunks with few new texts: the grammar is exhausted
+)
 _PER_SPEAKER = 25  # consecutive utterances of one speaker
 
 Law = Literal["zipf", "uniform"]
@@ -42,9 +45,11 @@ Rows = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Rule:
-    """Alternatives for a value, the commonest first; `{name}` in one stands for another rule.
+    """Alternatives for a value, the commonest first; `{name}` in one stands for another
+    rule.
 
-    `zipf`: the alternative of rank r has weight 1 / r. `uniform`: all are equally likely.
+    `zipf`: the alternative of rank r has weight 1 / r. `uniform`: all are equally
+    likely.
     """
 
     alternatives: tuple[str, ...]
@@ -59,13 +64,19 @@ class Rule:
 
     @cached_property
     def composites(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """The alternatives that name other rules: index, and literal and rule name by turns."""
-        split = [(i, tuple(_REFERENCE.split(text))) for i, text in enumerate(self.alternatives)]
+        """The alternatives that name other rules: index, and literal and rule name by
+        turns.
+        """
+        split = [
+            (i, tuple(_REFERENCE.split(text)))
+            for i, text in enumerate(self.alternatives)
+        ]
         return tuple((index, pieces) for index, pieces in split if len(pieces) > 1)
 
 
 def zipf(alternatives: str | Sequence[str]) -> Rule:
-    """A rule by Zipf's law; a string is cut at semicolons, or at white space without any.
+    """A rule by Zipf's law; a string is cut at semicolons, or at white space without
+    any.
 
     >>> zipf("red wine; beer").alternatives
     ('red wine', 'beer')
@@ -97,12 +108,16 @@ def patterns(text: str) -> tuple[str, ...]:
     return tuple(" ".join("".join(chosen).split()) for chosen in product(*choices))
 
 
-Occurrence = tuple[str, int]  # a slot, and how many of its name stand before it in the sentence
+Occurrence = tuple[
+    str, int
+]  # a slot, and how many of its name stand before it in the sentence
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of an intent: pieces that are literal words, or an occurrence of a slot."""
+    """One sentence of an intent: pieces that are literal words, or an occurrence of a
+    slot.
+    """
 
     intent: str
     pieces: tuple[tuple[tuple[str, ...], Occurrence | None], ...]
@@ -122,12 +137,13 @@ def _sentence(intent: str, text: str) -> Sentence:
 
 @dataclass(frozen=True)
 class Domain:
-    """A domain: `intents` (sentence patterns of each, one a line, the commonest intent first),
-    `slots` (label and the rule of its values), and the `rules` that they are composed of.
+    """A domain: `intents` (sentence patterns of each, one a line, the commonest intent
+    first), `slots` (label and the rule of its values), and the `rules` that they are
+    composed of.
 
-    A slot `name` stands as `{name}` in a pattern, in a rule `{name}` is the rule of that name.
-    `openings` and `closings` are said around any sentence. Upper case and control characters do not
-    occur; values are tokens joined by single spaces.
+    A slot `name` stands as `{name}` in a pattern, in a rule `{name}` is the rule of
+    that name. `openings` and `closings` are said around any sentence. Upper case and
+    control characters do not occur; values are tokens joined by single spaces.
     """
 
     name: str
@@ -139,7 +155,9 @@ class Domain:
 
     @cached_property
     def schema(self) -> LabelSchema:
-        """The labels of the grammar, sorted; public, because no record is read for them."""
+        """The labels of the grammar, sorted; public, because no record is read for
+        them.
+        """
         return LabelSchema(
             intents=tuple(sorted(self.intents)),
             slots=tuple(sorted(self.slots)),
@@ -148,7 +166,9 @@ class Domain:
 
     @cached_property
     def sentences(self) -> tuple[Sentence, ...]:
-        """Every sentence of every intent, its choices resolved, none twice in an intent."""
+        """Every sentence of every intent, its choices resolved, none twice in an
+        intent.
+        """
         return tuple(
             _sentence(intent, text)
             for intent, lines in self.intents.items()
@@ -157,9 +177,13 @@ class Domain:
 
     @cached_property
     def occurrences(self) -> tuple[Occurrence, ...]:
-        """Every occurrence of a slot in a sentence; a slot that occurs twice counts twice."""
+        """Every occurrence of a slot in a sentence; a slot that occurs twice counts
+        twice.
+        """
         return tuple(
-            dict.fromkeys(slot for s in self.sentences for _, slot in s.pieces if slot is not None)
+            dict.fromkeys(
+                slot for s in self.sentences for _, slot in s.pieces if slot is not None
+            )
         )
 
 
@@ -208,8 +232,8 @@ def generate(
 ) -> Iterator[Utterance]:
     """`size` utterances with distinct texts, in constant memory but for 8 bytes each.
 
-    The share `spelling` of the words of three letters or more is misspelt; the share `labels` of
-    intents, and of slots, has the label of another.
+    The share `spelling` of the words of three letters or more is misspelt; the share
+    `labels` of intents, and of slots, has the label of another.
 
     Raises: InvalidInput where the grammar has not that many texts.
     """
@@ -227,7 +251,8 @@ def generate(
         barren = barren + 1 if len(fresh) < count // 100 else 0
         if barren == _MAX_BARREN_CHUNKS:
             raise InvalidInput(
-                f"expected data.num_utterances of at most about {made} for {domain.name}, whose"
+                f"expected data.num_utterances of at most about {made} for"
+                f" {domain.name}, whose"
                 f" grammar has hardly more texts, got {size}"
             )
         for place in fresh[: size - made].tolist():
@@ -239,7 +264,9 @@ def generate(
 
 
 def _first_of_each(hashes: Rows, seen: Rows) -> NDArray[np.int64]:
-    """Places, ascending, of the first of each hash that is not among the sorted `seen`."""
+    """Places, ascending, of the first of each hash that is not among the sorted
+    `seen`.
+    """
     _, first = np.unique(hashes, return_index=True)
     if len(seen):
         at = np.minimum(np.searchsorted(seen, hashes[first]), len(seen) - 1)
@@ -248,8 +275,8 @@ def _first_of_each(hashes: Rows, seen: Rows) -> NDArray[np.int64]:
 
 
 class _Draw:
-    """The utterances of some rows. A random number depends only on the seed, the row and the name
-    of the decision.
+    """The utterances of some rows. A random number depends only on the seed, the row
+    and the name of the decision.
     """
 
     def __init__(self, domain: Domain, seed: int, rows: Rows) -> None:
@@ -282,12 +309,20 @@ class _Draw:
     def with_noise(
         self, made: list[Utterance], *, spelling: float, labels: float
     ) -> list[Utterance]:
-        """The utterances with wrong letters and labels, each by a random number of its own."""
+        """The utterances with wrong letters and labels, each by a random number of its
+        own.
+        """
         if not spelling and not labels:
             return made
         longest = max(len(u.tokens) for u in made)
         wrong, letter, other, name = (
-            np.stack([self._numbers(f"{path}/{place}", self._rows) for place in range(longest)], 1)
+            np.stack(
+                [
+                    self._numbers(f"{path}/{place}", self._rows)
+                    for place in range(longest)
+                ],
+                1,
+            )
             for path in ("misspelt", "letter", "relabelled", "label")
         )
         is_wrong, is_other = wrong < spelling * 2.0**32, other < labels * 2.0**32
@@ -297,7 +332,9 @@ class _Draw:
         found = []
         for row, u in enumerate(made):
             tokens = tuple(
-                misspelt(word, int(letter[row, place])) if is_wrong[row, place] else word
+                misspelt(word, int(letter[row, place]))
+                if is_wrong[row, place]
+                else word
                 for place, word in enumerate(u.tokens)
             )
             tags, slot = [], ""
@@ -314,7 +351,9 @@ class _Draw:
         return found
 
     def _sentences(self) -> NDArray[np.int64]:
-        """The sentence of each row: an intent by Zipf's law, then any of its sentences."""
+        """The sentence of each row: an intent by Zipf's law, then any of its
+        sentences.
+        """
         intents = tuple(self._domain.intents)
         intent_of = self._choose(Rule(intents), "intent", self._rows)
         owners = np.array([intents.index(s.intent) for s in self._domain.sentences])
@@ -322,17 +361,23 @@ class _Draw:
         for number in range(len(intents)):
             here = np.flatnonzero(intent_of == number)
             own = np.flatnonzero(owners == number)
-            which = self._choose(Rule(("",) * len(own), "uniform"), "sentence", self._rows[here])
+            which = self._choose(
+                Rule(("",) * len(own), "uniform"), "sentence", self._rows[here]
+            )
             sentence_of[here] = own[which]
         return sentence_of
 
     def _column(self, slot: Occurrence, sentence_of: NDArray[np.int64]) -> list[str]:
         """The value of a slot for each row whose sentence has it."""
-        has = np.array([any(slot == s for _, s in x.pieces) for x in self._domain.sentences])
+        has = np.array(
+            [any(slot == s for _, s in x.pieces) for x in self._domain.sentences]
+        )
         places = np.flatnonzero(has[sentence_of])
         path = f"slot/{slot[0]}/{slot[1]}"
         column = np.full(len(self._rows), "", dtype=object)
-        column[places] = self._values(self._domain.slots[slot[0]], path, self._rows[places])
+        column[places] = self._values(
+            self._domain.slots[slot[0]], path, self._rows[places]
+        )
         return list(column)
 
     def _values(self, rule: Rule, path: str, rows: Rows) -> list[str]:
@@ -344,7 +389,9 @@ class _Draw:
             if len(places) == 0:
                 continue
             columns = [
-                self._values(self._domain.rules[piece], f"{path}/{position}", rows[places])
+                self._values(
+                    self._domain.rules[piece], f"{path}/{position}", rows[places]
+                )
                 if position % 2
                 else [piece] * len(places)
                 for position, piece in enumerate(pieces)
@@ -360,13 +407,15 @@ class _Draw:
 
     def _numbers(self, path: str, rows: Rows) -> Rows:
         """A random whole number below 2^32 for each row."""
-        numbered = np.uint64(stream_seed(self._seed, path)) + (rows + np.uint64(1)) * GOLDEN
+        numbered = (
+            np.uint64(stream_seed(self._seed, path)) + (rows + np.uint64(1)) * GOLDEN
+        )
         return np.asarray(mix(numbered) >> np.uint64(32))
 
 
 def misspelt(word: str, number: int) -> str:
-    """The word with a letter left out, doubled or exchanged with the next one; as it is with fewer
-    than three.
+    """The word with a letter left out, doubled or exchanged with the next one; as it is
+    with fewer than three.
 
     >>> misspelt("monday", 7), misspelt("monday", 0), misspelt("at", 5)
     ('monnday', 'onday', 'at')

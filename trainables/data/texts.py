@@ -1,7 +1,8 @@
-"""Tokenised texts for a language model: prompt and text one after another, packed, no padding.
+"""Tokenised texts for a language model: prompt and text one after another, packed, no
+padding.
 
-A record is `begin prompt separator text end`, or `begin text end` without a prompt. The loss
-excludes the prompt.
+A record is `begin prompt separator text end`, or `begin text end` without a prompt. The
+loss excludes the prompt.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,9 +37,9 @@ class Tokenizer(Protocol):
 class TextBatch(Batch):
     """B records with n rows in all: a row is a token that has a next one.
 
-    `inputs` int64[n]; `targets` int64[n], the next token; `counted` bool[n], whether the loss
-    counts it (at least one a record); `lengths` int64[B] rows of each record; `text_keys` int64[B]
-    keys of the texts for dropout (see `text_keys`).
+    `inputs` int64[n]; `targets` int64[n], the next token; `counted` bool[n], whether
+    the loss counts it (at least one a record); `lengths` int64[B] rows of each record;
+    `text_keys` int64[B] keys of the texts for dropout (see `text_keys`).
     """
 
     inputs: Tensor
@@ -49,9 +50,10 @@ class TextBatch(Batch):
 
 
 class EncodedTexts:
-    """n tokenised records, addressed 0..n-1: `offsets` [n + 1] in `tokens`, `first` [n] the index
-    within the record of the first token that the loss counts, `cut` bool[n] whether the record's
-    text or prompt is longer than `max_tokens` allows. Some records may have a prompt.
+    """n tokenised records, addressed 0..n-1: `offsets` [n + 1] in `tokens`, `first` [n]
+    the index within the record of the first token that the loss counts, `cut` bool[n]
+    whether the record's text or prompt is longer than `max_tokens` allows. Some records
+    may have a prompt.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class EncodedTexts:
             cut.append(len(ids) > room or not is_whole)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(lengths)])
-        self.tokens: NDArray[np.int64] = np.array([t for row in rows for t in row], dtype=np.int64)
+        self.tokens: NDArray[np.int64] = np.array(
+            [t for row in rows for t in row], dtype=np.int64
+        )
         self.first: NDArray[np.int64] = np.array(first, dtype=np.int64)
         self.cut: NDArray[np.bool_] = np.array(cut, dtype=np.bool_)
         self._keys = text_keys(self.tokens, lengths)
@@ -81,14 +85,20 @@ class EncodedTexts:
         return len(self.first)
 
     def by_length(self, max_tokens: int) -> Iterator[NDArray[np.int64]]:
-        """All ids, records of like length together, at most `max_tokens` (or one record) a time."""
+        """All ids, records of like length together, at most `max_tokens` (or one
+        record) a time.
+        """
         lengths = np.diff(self.offsets)
         order = np.argsort(lengths, kind="stable")
         start = 0
         while start < len(order):
             stop = start + 1
-            # A hub's model pads to the longest, so that counts as often as there are records.
-            while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= max_tokens:
+            # A hub's model pads to the longest, so that counts as often as there are
+            # records.
+            while (
+                stop < len(order)
+                and (stop + 1 - start) * lengths[order[stop]] <= max_tokens
+            ):
                 stop += 1
             yield order[start:stop]
             start = stop
@@ -99,21 +109,28 @@ class EncodedTexts:
             raise ValueError("expected at least one record in a batch, got none")
         records = np.asarray(ids, dtype=np.int64)
         starts = self.offsets[records]
-        lengths = self.offsets[records + 1] - starts - 1  # the last token has no next one
+        lengths = (
+            self.offsets[records + 1] - starts - 1
+        )  # the last token has no next one
         where = token_places(starts, lengths)
         within = where - np.repeat(starts, lengths)
         return TextBatch(
             inputs=torch.from_numpy(self.tokens[where]),
             targets=torch.from_numpy(self.tokens[where + 1]),
-            counted=torch.from_numpy(within + 1 >= np.repeat(self.first[records], lengths)),
+            counted=torch.from_numpy(
+                within + 1 >= np.repeat(self.first[records], lengths)
+            ),
             lengths=torch.from_numpy(lengths),
             text_keys=torch.from_numpy(self._keys[records]),
         )
 
 
-def opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> tuple[list[int], bool]:
-    """The ids before a text, `begin` or `begin prompt separator`, and whether the whole prompt is
-    in them. A prompt has at most half of `max_tokens`, or all but 40 of them where that is more.
+def opening(
+    tokenizer: Tokenizer, prompt: str | None, max_tokens: int
+) -> tuple[list[int], bool]:
+    """The ids before a text, `begin` or `begin prompt separator`, and whether the whole
+    prompt is in them. A prompt has at most half of `max_tokens`, or all but 40 of them
+    where that is more.
     """
     if prompt is None:
         return [tokenizer.begin], True

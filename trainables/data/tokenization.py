@@ -1,4 +1,6 @@
-"""Tokenizations of a text; the choice is stated because spans and tags are counted in tokens."""
+"""Tokenizations of a text; the choice is stated because spans and tags are counted in
+tokens.
+"""
 
 import re
 from typing import Literal, get_args
@@ -10,14 +12,17 @@ TOKENIZATIONS: tuple[Tokenization, ...] = get_args(Tokenization)
 
 # Signs inside a word stay in it: don't, e-mail, 10:30, 3.5, a@b.c
 _WORD = r"\w+(?:[^\w\s]\w+)*"
-_PATTERNS = {"space": re.compile(r"\S+"), "punctuation": re.compile(rf"{_WORD}|[^\w\s]")}
+_PATTERNS = {
+    "space": re.compile(r"\S+"),
+    "punctuation": re.compile(rf"{_WORD}|[^\w\s]"),
+}
 
 
 def places(text: str, *, tokenize: Tokenization = "space") -> list[tuple[int, int]]:
     """First character and one past the last of each token.
 
-    `space` cuts at white space alone; `punctuation` makes each sign at the edge of a word a
-    separate token.
+    `space` cuts at white space alone; `punctuation` makes each sign at the edge of a
+    word a separate token.
 
     >>> [("Hi Maria! 10:30?")[a:b] for a, b in places("Hi Maria! 10:30?", tokenize="punctuation")]
     ['Hi', 'Maria', '!', '10:30', '?']

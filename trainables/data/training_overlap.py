@@ -1,14 +1,14 @@
-"""Texts that a public model has learnt from, as hashes, and whether a corpus shares records with
-them.
+"""Texts that a public model has learnt from, as hashes, and whether a corpus shares
+records with them.
 
-A hash is 32 bits of BLAKE2b, under a fixed key because the texts are public, of the letters and
-digits of a text in lower case. So a renamed copy of a corpus is found, and one with other spaces,
-signs or case. Another record counts as one of n texts with probability n / 2^32, for the encoder
-that ships 1 in 96,000.
+A hash is 32 bits of BLAKE2b, under a fixed key because the texts are public, of the
+letters and digits of a text in lower case. So a renamed copy of a corpus is found, and
+one with other spaces, signs or case. Another record counts as one of n texts with
+probability n / 2^32, for the encoder that ships 1 in 96,000.
 
-Unrelated corpora share texts by chance ("yes", "play some music"): of those that this project
-reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is not chance (`_FEW`).
-What may pass stands on the card (`THRESHOLDS`).
+Unrelated corpora share texts by chance ("yes", "play some music"): of those that this
+project reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is not
+chance (`_FEW`). What may pass stands on the card (`THRESHOLDS`).
 """
 
 import hashlib
@@ -27,12 +27,18 @@ _KEY = b"texts that a public model has learnt from"
 _REST = re.compile(r"[\W_]+")
 _LONG = 24  # bytes of letters and digits, about six English words
 _FEW = 3  # records that any two corpora may share; beyond, so large a part:
-_SHARE, _LONG_SHARE = 0.1, 0.005  # of all records, in texts of any length and in long ones
+_SHARE, _LONG_SHARE = (
+    0.1,
+    0.005,
+)  # of all records, in texts of any length and in long ones
 _OF = 2_000  # long records, an example
 THRESHOLDS = (
-    f"compared by letters and digits; refused above {_SHARE:.0%} of all records, or above"
-    f" {_LONG_SHARE:.1%} in texts of {_LONG} letters and digits or more, but for no {_FEW} records:"
-    f" of {_OF:,} long records {_LONG_SHARE * _OF:.0f} may be among them word for word, and other"
+    f"compared by letters and digits; refused above {_SHARE:.0%} of all records, or"
+    f" above"
+    f" {_LONG_SHARE:.1%} in texts of {_LONG} letters and digits or more, but for no"
+    f" {_FEW} records:"
+    f" of {_OF:,} long records {_LONG_SHARE * _OF:.0f} may be among them word for word,"
+    f" and other"
     " wordings are not looked for"
 )
 
@@ -69,7 +75,9 @@ def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:
 
 
 def _hash(key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(key, digest_size=4, key=_KEY).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(key, digest_size=4, key=_KEY).digest(), "little"
+    )
 
 
 def read_hashes(file: Path) -> Hashes:
@@ -81,7 +89,11 @@ def read_hashes(file: Path) -> Hashes:
         found = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         found = np.zeros((0, 0))
-    if found.dtype != np.uint32 or found.ndim != 1 or (np.diff(found.astype(np.int64)) <= 0).any():
+    if (
+        found.dtype != np.uint32
+        or found.ndim != 1
+        or (np.diff(found.astype(np.int64)) <= 0).any()
+    ):
         raise InvalidData(f"expected hashes of texts in {file}, got a damaged file")
     return np.asarray(found, dtype=np.uint32)
 

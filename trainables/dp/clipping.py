@@ -1,8 +1,10 @@
-"""Clipping of a unit's whole gradient, over all parameter groups together, to norm at most C.
+"""Clipping of a unit's whole gradient, over all parameter groups together, to norm at
+most C.
 
-A unit is a record (DP-SGD) or a micro-batch (eDP-SGD, Dupuy et al. 2021, Algorithm 1). Group k is
-divided by alpha_k before its norm is taken and multiplied by it after. The two cancel except in the
-norm, so a unit costs one norm and one multiplication by its factor.
+A unit is a record (DP-SGD) or a micro-batch (eDP-SGD, Dupuy et al. 2021, Algorithm 1).
+Group k is divided by alpha_k before its norm is taken and multiplied by it after. The
+two cancel except in the norm, so a unit costs one norm and one multiplication by its
+factor.
 """
 
 import torch
@@ -12,19 +14,21 @@ from trainables.errors import InvalidInput
 
 
 def clip_factor(norms: Tensor, max_grad_norm: float) -> Tensor:
-    """min(1, C / norm) (Abadi et al. 2016); 0 where the norm is not finite, or so large that the
-    factor loses the precision of a float.
+    """min(1, C / norm) (Abadi et al. 2016); 0 where the norm is not finite, or so large
+    that the factor loses the precision of a float.
 
     >>> clip_factor(torch.tensor([0.0, 1.0, 4.0, float("nan")]), 2.0)
     tensor([1.0000, 1.0000, 0.5000, 0.0000])
     """
     found = (max_grad_norm / norms).clamp_(max=1.0)
     found.masked_fill_(found < torch.finfo(found.dtype).tiny, 0.0)
-    # A norm that overflowed has lost the direction, so that unit contributes zero as well.
+    # A norm that overflowed has lost the direction, so that unit contributes zero as
+    # well.
     return torch.where(torch.isfinite(norms), found, torch.zeros_like(found))
 
 
-# Layers whose output for a record depends on other records, or that store their statistics.
+# Layers whose output for a record depends on other records, or that store their
+# statistics.
 _MIXING = (nn.modules.batchnorm._BatchNorm,)
 _TRACKING = (nn.modules.instancenorm._InstanceNorm,)
 

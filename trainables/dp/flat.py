@@ -1,7 +1,8 @@
 """One contiguous gradient buffer over all trainable parameters of a model.
 
-Clipping, noise and the all-reduce use one vector, so none of them can miss a parameter. A parameter
-whose gradient is None or sparse has its place, and a tied parameter has one.
+Clipping, noise and the all-reduce use one vector, so none of them can miss a parameter.
+A parameter whose gradient is None or sparse has its place, and a tied parameter has
+one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from trainables.errors import InvalidInput
 class Layout:
     """The place of each trainable parameter in a flat vector of `size` numbers.
 
-    A parameter tensor is a group k of alpha_k. `names`, `parameters`, `starts` go together, in the
-    order of `named_parameters()`.
+    A parameter tensor is a group k of alpha_k. `names`, `parameters`, `starts` go
+    together, in the order of `named_parameters()`.
     """
 
     names: tuple[str, ...]
@@ -44,7 +45,8 @@ class Layout:
         for name, parameter in named:
             if parameter.dtype != first.dtype or parameter.device != first.device:
                 raise InvalidInput(
-                    f"expected every parameter as {first.dtype} on {first.device}, got {name} as"
+                    f"expected every parameter as {first.dtype} on {first.device}, got"
+                    f" {name} as"
                     f" {parameter.dtype} on {parameter.device}"
                 )
             starts.append(size)
@@ -65,18 +67,22 @@ class Layout:
 
 
 class FlatGradient:
-    """A flat vector `data` [D] and its views, one for each parameter, keyed by the parameter.
+    """A flat vector `data` [D] and its views, one for each parameter, keyed by the
+    parameter.
 
-    `message` [D + 1] is the same memory and one more number, the count of shares in the sum; it
-    is what a process sends.
+    `message` [D + 1] is the same memory and one more number, the count of shares in the
+    sum; it is what a process sends.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.message = torch.zeros(layout.size + 1, dtype=layout.dtype, device=layout.device)
+        self.message = torch.zeros(
+            layout.size + 1, dtype=layout.dtype, device=layout.device
+        )
         self.data = self.message[:-1]
         self.views: dict[nn.Parameter, Tensor] = {
-            p: self.data[layout.segment(k)].view(p.shape) for k, p in enumerate(layout.parameters)
+            p: self.data[layout.segment(k)].view(p.shape)
+            for k, p in enumerate(layout.parameters)
         }
 
     def zero_(self) -> None:
@@ -84,7 +90,9 @@ class FlatGradient:
         self.message.zero_()
 
     def attach(self) -> None:
-        """Make the views the parameters' `.grad`, so that a backward pass adds into `data`."""
+        """Make the views the parameters' `.grad`, so that a backward pass adds into
+        `data`.
+        """
         for parameter, view in self.views.items():
             parameter.grad = view
 
@@ -102,9 +110,11 @@ class FlatGradient:
             parameter.grad = None
 
     def group_norms(self) -> Tensor:
-        """float64[K]: L2 norm of each group's part. Added up in float32 that of millions of numbers
-        comes out up to 2 parts in 10^3 too small on a CPU, and a clip would let through as much
-        more than C.
+        """float64[K]: L2 norm of each group's part. Added up in float32 that of
+        millions of numbers comes out up to 2 parts in 10^3 too small on a CPU, and a
+        clip would let through as much more than C.
         """
         views = self.views.values()
-        return torch.stack([torch.linalg.vector_norm(v, dtype=torch.float64) for v in views])
+        return torch.stack(
+            [torch.linalg.vector_norm(v, dtype=torch.float64) for v in views]
+        )

@@ -22,8 +22,12 @@ class GradientHook:
         return norm
 
     def clip_(self, gradient: FlatGradient) -> Tensor:
-        """Clip `gradient` in place (zero it where it is not finite); its norm before that."""
+        """Clip `gradient` in place (zero it where it is not finite); its norm before
+        that.
+        """
         norm = self.norm(gradient)
-        gradient.data.mul_(clip_factor(norm, self.max_grad_norm).to(gradient.data.dtype))
+        gradient.data.mul_(
+            clip_factor(norm, self.max_grad_norm).to(gradient.data.dtype)
+        )
         gradient.data.nan_to_num_(nan=0.0)  # which 0 times infinity is
         return norm

@@ -1,15 +1,16 @@
 """The secret key of a trial attempt, and the Gaussian noise that is drawn from it.
 
-A key is 32 bytes of the operating system. Streams are named by (purpose, trial, attempt, worker,
-step) through keyed BLAKE2b, so two names give independent streams and none reveals the key. It is
-never shown, logged or derived from a seed (`reproducible_noise` does derive it, and then no epsilon
-holds).
+A key is 32 bytes of the operating system. Streams are named by (purpose, trial,
+attempt, worker, step) through keyed BLAKE2b, so two names give independent streams and
+none reveals the key. It is never shown, logged or derived from a seed
+(`reproducible_noise` does derive it, and then no epsilon holds).
 
-The noise is AES-256-CTR of `cryptography` and Box & Muller (1958), drawn on the CPU for every
-device: `normals` is its definition, which a faster form must meet (`accelerate`).
-torch's `normal_` ends at 5.8 standard deviations on a CPU and near 6.7 on CUDA; millions of
-coordinates reach that end, which reveals more than a delta of 1e-5 allows, and its generator takes
-only 32 bits of a seed on a CPU, 64 on CUDA. A GPU draws with it only where a config asks for that.
+The noise is AES-256-CTR of `cryptography` and Box & Muller (1958), drawn on the CPU for
+every device: `normals` is its definition, which a faster form must meet (`accelerate`).
+torch's `normal_` ends at 5.8 standard deviations on a CPU and near 6.7 on CUDA;
+millions of coordinates reach that end, which reveals more than a delta of 1e-5 allows,
+and its generator takes only 32 bits of a seed on a CPU, 64 on CUDA. A GPU draws with it
+only where a config asks for that.
 """
 
 import functools
@@ -33,7 +34,9 @@ _KEY_BYTES = 32
 _CHUNK = 1 << 16  # numbers drawn at once, whose words fit the processor's cache
 _SMALL = np.uint32(1 << 20)
 _CHECKED = 16  # numbers of a stream's first chunk that are computed by both forms
-_TOLERANCE = 1e-5  # between them, in standard deviations: float32 rounds a number of 9 to 1e-6
+_TOLERANCE = (
+    1e-5  # between them, in standard deviations: float32 rounds a number of 9 to 1e-6
+)
 
 
 def num_extra(half: int) -> int:
@@ -52,19 +55,25 @@ _ZEROS = memoryview(bytes(_MOST_BYTES))
 
 
 def normals(words: U32, half: int, *, first: int | None = None) -> NDArray[np.float64]:
-    """Independent N(0, 1) from independent uniform words: radii [half], angles [half], extra
-    [num_extra(half)]. Pair i gives numbers i and half + i; [2, half], or of the `first` pairs.
+    """Independent N(0, 1) from independent uniform words: radii [half], angles [half],
+    extra [num_extra(half)]. Pair i gives numbers i and half + i; [2, half], or of the
+    `first` pairs.
 
-    The radius is sqrt(-2 ln u). A radius word below 2^20 gets 32 more bits, so that u has 64 bits
-    where it is small (radius up to 9.4). The angle's upper two bits are its quarter of the circle.
+    The radius is sqrt(-2 ln u). A radius word below 2^20 gets 32 more bits, so that u
+    has 64 bits where it is small (radius up to 9.4). The angle's upper two bits are its
+    quarter of the circle.
     """
-    radii, turns, extra = np.split(words[: 2 * half + num_extra(half)], (half, 2 * half))
+    radii, turns, extra = np.split(
+        words[: 2 * half + num_extra(half)], (half, 2 * half)
+    )
     radii, turns = radii[:first], turns[:first]
     u = radii.astype(np.float64)
     small = np.flatnonzero(radii < _SMALL)
     u[small] += (extra[np.arange(small.size) % extra.size] | np.uint32(1)) * 2.0**-32
     radius = np.sqrt(-2 * np.log(u * 2.0**-32))
-    angle = ((turns << np.uint32(2)) | np.uint32(2)).view(np.int32) * (np.pi / 4 * 2.0**-31)
+    angle = ((turns << np.uint32(2)) | np.uint32(2)).view(np.int32) * (
+        np.pi / 4 * 2.0**-31
+    )
     cosine, sine = np.cos(angle) * np.where(turns >> 31, -1, 1), np.sin(angle)
     turned = (turns >> 30) & 1 == 1
     return np.asarray(radius * np.where(turned, [sine, cosine], [cosine, sine]))
@@ -82,7 +91,9 @@ _offered: AddNormals = _add_reference
 
 
 def accelerate(add_normals: AddNormals) -> None:
-    """Offer a faster form of `normals` to this process. It is used if it gives its numbers."""
+    """Offer a faster form of `normals` to this process. It is used if it gives its
+    numbers.
+    """
     global _offered
     _offered = add_normals
     _form.cache_clear()
@@ -90,7 +101,9 @@ def accelerate(add_normals: AddNormals) -> None:
 
 @functools.cache
 def _form() -> AddNormals:
-    """The offered form; the reference where it differs on 4,096 pairs, small words included."""
+    """The offered form; the reference where it differs on 4,096 pairs, small words
+    included.
+    """
     half = 1 << 12
     words = hard_words(half)
     found, expected = np.ones((2, 2 * half - 1), dtype=np.float32)
@@ -115,7 +128,9 @@ class SecretKey:
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != _KEY_BYTES:
-            raise ValueError(f"expected a key of {_KEY_BYTES} bytes, got {len(secret)} bytes")
+            raise ValueError(
+                f"expected a key of {_KEY_BYTES} bytes, got {len(secret)} bytes"
+            )
         self._secret = secret
 
     def __repr__(self) -> str:
@@ -125,7 +140,9 @@ class SecretKey:
         raise TypeError("a secret key is not pickled: it never leaves its process")
 
     def stream(self, *names: str | int) -> bytes:
-        """64 bytes for the stream called `names`, independent between different names."""
+        """64 bytes for the stream called `names`, independent between different
+        names.
+        """
         text = json.dumps(names).encode()
         return hashlib.blake2b(text, key=self._secret, person=b"dp-nlu-sweep").digest()
 
@@ -152,16 +169,22 @@ def new_key(comm: Broadcasts) -> SecretKey:
 
 def public_key(seed: int, trial_id: str) -> SecretKey:
     """The key of a `reproducible_noise` trial. It is public, so it gives no privacy."""
-    return SecretKey(hashlib.sha256(f"public noise/{seed}/{trial_id}".encode()).digest())
+    return SecretKey(
+        hashlib.sha256(f"public noise/{seed}/{trial_id}".encode()).digest()
+    )
 
 
 class GaussianSource:
-    """Independent N(0, 1) float32 from one stream, in order, by AES-256-CTR and Box-Muller."""
+    """Independent N(0, 1) float32 from one stream, in order, by AES-256-CTR and
+    Box-Muller.
+    """
 
     def __init__(self, stream: bytes) -> None:
         cipher = Cipher(algorithms.AES(stream[:32]), modes.CTR(stream[32:48]))
         self._encryptor = cipher.encryptor()
-        self._raw = np.empty(_MOST_BYTES + 16, dtype=np.uint8)  # room for one more block
+        self._raw = np.empty(
+            _MOST_BYTES + 16, dtype=np.uint8
+        )  # room for one more block
 
     def fill_(self, out: Tensor) -> Tensor:
         """Overwrite `out` (float32, CPU, contiguous, one dimension) with N(0, 1)."""
@@ -183,13 +206,18 @@ class GaussianSource:
 
 
 def _check(words: U32, half: int, before: NDArray[Any], after: F32, std: float) -> None:
-    """Raises: TrialFailed where the first numbers of a chunk are not those of `normals`."""
+    """Raises: TrialFailed where the first numbers of a chunk are not those of
+    `normals`.
+    """
     count = min(len(before), half)
     expected = before[:count] + std * normals(words, half, first=count)[0]
-    is_right = np.abs(after[:count] - expected) <= _TOLERANCE * (std + np.abs(before[:count]))
+    is_right = np.abs(after[:count] - expected) <= _TOLERANCE * (
+        std + np.abs(before[:count])
+    )
     if not is_right[np.isfinite(expected)].all():
         raise TrialFailed(
-            "expected the noise of its definition (guarantee.noise.normals), got other numbers"
+            "expected the noise of its definition (guarantee.noise.normals), got other"
+            " numbers"
         )
 
 
@@ -199,13 +227,18 @@ def is_cipher(device: torch.device, *, secure: bool) -> bool:
 
 
 def add_noise_(
-    target: Tensor, *, stream: bytes, segments: Sequence[tuple[slice, float]], secure: bool = True
+    target: Tensor,
+    *,
+    stream: bytes,
+    segments: Sequence[tuple[slice, float]],
+    secure: bool = True,
 ) -> None:
-    """target = target + independent Gaussian noise of each segment's standard deviation.
+    """target = target + independent Gaussian noise of each segment's standard
+    deviation.
 
-    `segments` cover `target` [D] in order, without gaps or overlap. The same stream gives the same
-    noise: use each for one step of one worker. Without `secure` a GPU draws with its own generator.
-    A CPU's float32 target is read and written once.
+    `segments` cover `target` [D] in order, without gaps or overlap. The same stream
+    gives the same noise: use each for one step of one worker. Without `secure` a GPU
+    draws with its own generator. A CPU's float32 target is read and written once.
     """
     if not is_cipher(target.device, secure=secure):
         _add_device_noise_(target, stream, segments)

@@ -1,9 +1,10 @@
-"""Clipped sums of per-record gradients of any module, by `torch.func`: the definition of a step,
-in float64 where the model, its inputs and `out` are.
+"""Clipped sums of per-record gradients of any module, by `torch.func`: the definition
+of a step, in float64 where the model, its inputs and `out` are.
 
-It is also the step of models whose layers do not support book-keeping. Each record's whole gradient
-is formed (functional_call, grad and vmap), so memory is a model's size times the records of a pass,
-and a step is slower than with book-keeping. Gradients of records are independent of each other.
+It is also the step of models whose layers do not support book-keeping. Each record's
+whole gradient is formed (functional_call, grad and vmap), so memory is a model's size
+times the records of a pass, and a step is slower than with book-keeping. Gradients of
+records are independent of each other.
 """
 
 from collections.abc import Iterator
@@ -28,20 +29,28 @@ class ByRecord(Protocol):
         """Every record of the batch once."""
 
 
-def gradients(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[dict[str, Tensor], Tensor]:
+def gradients(
+    model: nn.Module, inputs: tuple[Tensor, ...]
+) -> tuple[dict[str, Tensor], Tensor]:
     """The gradient of each record by parameter, [n, ...], and the losses [n], detached.
 
     Raises: RuntimeError for operations that `vmap` does not support.
     """
-    trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    trained = {
+        name: p.detach() for name, p in model.named_parameters() if p.requires_grad
+    }
 
     def loss_of(parameters: dict[str, Tensor], *one: Tensor) -> Tensor:
-        losses: Tensor = functional_call(model, parameters, tuple(x.unsqueeze(0) for x in one))
+        losses: Tensor = functional_call(
+            model, parameters, tuple(x.unsqueeze(0) for x in one)
+        )
         return losses.squeeze(0)
 
     # Dropout is drawn independently for each record.
     by_record = vmap(
-        grad_and_value(loss_of), in_dims=(None, *(0 for _ in inputs)), randomness="different"
+        grad_and_value(loss_of),
+        in_dims=(None, *(0 for _ in inputs)),
+        randomness="different",
     )
     found, losses = by_record(trained, *inputs)
     return found, losses.detach()
@@ -56,10 +65,12 @@ def clipped_sum(
     group_scale: Tensor,
     out: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Add the sum over records of their clipped gradients to `out`: (norms [B], losses [B]).
+    """Add the sum over records of their clipped gradients to `out`: (norms [B], losses
+    [B]).
 
-    As `bookkeeping.clipped_sum` with a unit for each record. Norms are summed in float64; a record
-    whose norm is not finite adds nothing, and its norm is returned as it is.
+    As `bookkeeping.clipped_sum` with a unit for each record. Norms are summed in
+    float64; a record whose norm is not finite adds nothing, and its norm is returned as
+    it is.
     """
     assert isinstance(model, ByRecord)
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -73,9 +84,12 @@ def clipped_sum(
     for records, inputs in model.record_groups(batch):
         for low in range(0, len(records), at_once):
             some = records[low : low + at_once]
-            found, lost = gradients(model, tuple(x[low : low + at_once] for x in inputs))
+            found, lost = gradients(
+                model, tuple(x[low : low + at_once] for x in inputs)
+            )
             weights = weight_of_record.index_select(0, some)
-            # Passes may be rounded to bfloat16, but not what bounds a record's share of the sum.
+            # Passes may be rounded to bfloat16, but not what bounds a record's share of
+            # the sum.
             with torch.autocast(out.device.type, enabled=False):
                 squares = torch.zeros(len(some), dtype=torch.float64, device=out.device)
                 for name, gradient in found.items():

@@ -1,15 +1,16 @@
 """The sampling of records into steps, workers and units.
 
-`shuffle`: a public permutation an epoch; every member in exactly one step, none twice. `poisson`:
-every member in each step with probability q, by coins from the secret key over all workers jointly;
-those drawn join one of the M micro-batches independently of each other, or are alone where a
-micro-batch holds one record. `random_allocation`: every member in exactly one step of an epoch,
-each equally likely and independently of the others, by coins from the secret key. `full`: every
-member in every step, its micro-batch by such a coin. Every process computes the whole step and
-keeps its workers' part.
+`shuffle`: a public permutation an epoch; every member in exactly one step, none twice.
+`poisson`: every member in each step with probability q, by coins from the secret key
+over all workers jointly; those drawn join one of the M micro-batches independently of
+each other, or are alone where a micro-batch holds one record. `random_allocation`:
+every member in exactly one step of an epoch, each equally likely and independently of
+the others, by coins from the secret key. `full`: every member in every step, its
+micro-batch by such a coin. Every process computes the whole step and keeps its workers'
+part.
 
-A member is a record, or a group of records where that is the unit of privacy: its records are
-always together in one unit, which is clipped as one.
+A member is a record, or a group of records where that is the unit of privacy: its
+records are always together in one unit, which is clipped as one.
 """
 
 from dataclasses import dataclass
@@ -27,11 +28,12 @@ from trainables.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class SampledBatch:
-    """One process' part of a step. Records of a unit are adjacent, units in rising order.
+    """One process' part of a step. Records of a unit are adjacent, units in rising
+    order.
 
-    `records` int64[R] ids; `unit` int64[R] in 0..U-1; `sizes` int64[U] records of each unit (0
-    allowed); `worker` int64[U] the logical worker of each. `num_drawn` counts the whole step's
-    records, over all processes; private under Poisson sampling.
+    `records` int64[R] ids; `unit` int64[R] in 0..U-1; `sizes` int64[U] records of each
+    unit (0 allowed); `worker` int64[U] the logical worker of each. `num_drawn` counts
+    the whole step's records, over all processes; private under Poisson sampling.
     """
 
     records: Ids
@@ -47,11 +49,15 @@ class SampledBatch:
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """float32[R]: 1 / size of the record's unit, so that a unit's gradient is a mean."""
+        """float32[R]: 1 / size of the record's unit, so that a unit's gradient is a
+        mean.
+        """
         return (1.0 / self.sizes[self.unit]).astype(np.float32)
 
     def present(self, where: slice) -> tuple[int, Ids]:
-        """The number of units of the records `where`, and the unit of each among those."""
+        """The number of units of the records `where`, and the unit of each among
+        those.
+        """
         units, local = np.unique(self.unit[where], return_inverse=True)
         return len(units), local
 
@@ -66,8 +72,9 @@ class Sampler(Protocol):
 
 @dataclass(kw_only=True, eq=False)
 class _Assigned(Sampler):
-    """Base of the samplers: from members and their micro-batches to the part of process `rank` of
-    `world_size`. `seed` is public; `key` is secret, and its coins are those of a trial's attempt.
+    """Base of the samplers: from members and their micro-batches to the part of process
+    `rank` of `world_size`. `seed` is public; `key` is secret, and its coins are those
+    of a trial's attempt.
     """
 
     population: Population
@@ -93,11 +100,15 @@ class _Assigned(Sampler):
         return self.key.coins(self.trial_id, self.attempt, step)
 
     def _part(self, members: Ids, microbatch: Ids) -> SampledBatch:
-        """The part from `microbatch` int64[len(members)], ignored where each member is alone."""
+        """The part from `microbatch` int64[len(members)], ignored where each member is
+        alone.
+        """
         mechanism = self.mechanism
         if mechanism.microbatch_size == 1:
             # Spread evenly over the workers, which does not change the sum.
-            worker = np.arange(len(members)) * mechanism.num_workers // max(1, len(members))
+            worker = (
+                np.arange(len(members)) * mechanism.num_workers // max(1, len(members))
+            )
             mine = (worker >= self._first) & (worker < self._last)
             unit_of_member, worker_of_unit = np.arange(mine.sum()), worker[mine]
         else:
@@ -119,10 +130,11 @@ class _Assigned(Sampler):
 
 
 class Shuffle(_Assigned):
-    """Each member in exactly one step of an epoch; steps differ by at most one member in size.
+    """Each member in exactly one step of an epoch; steps differ by at most one member
+    in size.
 
-    The members of a smaller last batch are spread evenly over all steps, and within a step over
-    the workers and their micro-batches.
+    The members of a smaller last batch are spread evenly over all steps, and within a
+    step over the workers and their micro-batches.
     """
 
     _epoch: tuple[int, Ids] | None = None
@@ -130,13 +142,17 @@ class Shuffle(_Assigned):
     def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of the step."""
         microbatches = self.mechanism.num_microbatches
-        # Where the order of one step's members changes nothing, equal batches are made once.
+        # Where the order of one step's members changes nothing, equal batches are made
+        # once.
         shared = self.mechanism.microbatch_size > 1 and microbatches > 1
         is_fixed = self.mechanism.is_whole_batch and not shared
         if self._epoch is None or self._epoch[0] != epoch:
             rng = generator(self.seed, "shuffle", epoch)
             size = len(self.population)
-            self._epoch = (epoch, np.arange(size) if is_fixed else rng.permutation(size))
+            self._epoch = (
+                epoch,
+                np.arange(size) if is_fixed else rng.permutation(size),
+            )
         order, steps = self._epoch[1], self.mechanism.steps_in(epoch)
         members = order[step * len(order) // steps : (step + 1) * len(order) // steps]
         microbatch = np.arange(len(members)) * microbatches // max(1, len(members))
@@ -144,13 +160,15 @@ class Shuffle(_Assigned):
 
 
 class Poisson(_Assigned):
-    """Each member in each step with probability q = B / n of the mechanism, independently."""
+    """Each member in each step with probability q = B / n of the mechanism,
+    independently.
+    """
 
     def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of the step."""
         rng = self._coins(self.mechanism.steps_until(epoch) + step)
-        # n independent coins: their number of heads is binomial, and given it every set of that
-        # size is equally likely.
+        # n independent coins: their number of heads is binomial, and given it every set
+        # of that size is equally likely.
         count = rng.binomial(len(self.population), self.mechanism.sample_rate)
         members = rng.choice(len(self.population), size=count, replace=False)
         microbatch = rng.integers(self.mechanism.num_microbatches, size=count)
@@ -158,9 +176,9 @@ class Poisson(_Assigned):
 
 
 class Full(_Assigned):
-    """Every member in every step, in the order of the population. Where several share a micro-batch
-    it is drawn once for each member, independently of the others. Assigned in turn, an added member
-    would move all later ones, and with them every micro-batch.
+    """Every member in every step, in the order of the population. Where several share a
+    micro-batch it is drawn once for each member, independently of the others. Assigned
+    in turn, an added member would move all later ones, and with them every micro-batch.
     """
 
     _microbatch: Ids | None = None
@@ -169,7 +187,9 @@ class Full(_Assigned):
         """The same records at every step."""
         size, microbatches = len(self.population), self.mechanism.num_microbatches
         if self._microbatch is None:
-            shared = self.mechanism.claims_privacy and self.mechanism.microbatch_size > 1
+            shared = (
+                self.mechanism.claims_privacy and self.mechanism.microbatch_size > 1
+            )
             self._microbatch = (
                 self._coins(0).integers(microbatches, size=size)
                 if shared
@@ -179,8 +199,9 @@ class Full(_Assigned):
 
 
 class RandomAllocation(_Assigned):
-    """Each member in exactly one step of an epoch, chosen uniformly and independently of the others
-    (Feldman & Shenfeld 2025). Unlike in a permutation, an added member moves no other one.
+    """Each member in exactly one step of an epoch, chosen uniformly and independently
+    of the others (Feldman & Shenfeld 2025). Unlike in a permutation, an added member
+    moves no other one.
     """
 
     _epoch: tuple[int, Ids, Ids] | None = None
@@ -191,7 +212,11 @@ class RandomAllocation(_Assigned):
             rng = self._coins(self.mechanism.steps_until(epoch))
             size = len(self.population)
             steps = rng.integers(self.mechanism.steps_in(epoch), size=size)
-            self._epoch = (epoch, steps, rng.integers(self.mechanism.num_microbatches, size=size))
+            self._epoch = (
+                epoch,
+                steps,
+                rng.integers(self.mechanism.num_microbatches, size=size),
+            )
         _, steps, microbatch = self._epoch
         members = np.flatnonzero(steps == step)
         return self._part(members, microbatch[members])
@@ -206,13 +231,14 @@ def sampler(
     text_keys: Ids | None = None,
     **how: Any,
 ) -> Sampler:
-    """The sampler of a mechanism; `how` is the rest of its fields (`key`, `rank`, ...). Where the
-    unit of privacy is a group, `groups` int[n] are the groups of `ids` and `text_keys` int64[n] key
-    the choice of a group's records.
+    """The sampler of a mechanism; `how` is the rest of its fields (`key`, `rank`, ...).
+    Where the unit of privacy is a group, `groups` int[n] are the groups of `ids` and
+    `text_keys` int64[n] key the choice of a group's records.
     """
     if (mechanism.unit == "record") != (groups is None):
         raise InvalidInput(
-            "expected groups of the records exactly with privacy.unit=group (or couples), got unit"
+            "expected groups of the records exactly with privacy.unit=group (or"
+            " couples), got unit"
             f" {mechanism.unit} {'without' if groups is None else 'with'} groups"
         )
     population = Population(

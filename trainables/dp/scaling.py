@@ -1,8 +1,8 @@
 """alpha_k, the scale of parameter group k (Dupuy et al. 2021; McMahan & Andrew 2018).
 
-Where alpha_k comes from a gradient it is that gradient's norm in group k (`normalise: none`), or
-this over the norm of the whole gradient (`unit`), so that no alpha_k exceeds 1 whatever the data.
-The paper says "proportional to the norm" and names no factor.
+Where alpha_k comes from a gradient it is that gradient's norm in group k (`normalise:
+none`), or this over the norm of the whole gradient (`unit`), so that no alpha_k exceeds
+1 whatever the data. The paper says "proportional to the norm" and names no factor.
 """
 
 import torch
@@ -12,8 +12,8 @@ _FLOOR = 1e-3  # of the root mean square alpha: a group without gradient stays t
 
 
 def from_norms(norms: Tensor, *, unit: bool = True, cap: float | None = None) -> Tensor:
-    """float64[K]: alpha_k from the norms of one mean gradient's groups, floored; with `unit` the
-    sum of squares is 1, and none exceeds `cap`.
+    """float64[K]: alpha_k from the norms of one mean gradient's groups, floored; with
+    `unit` the sum of squares is 1, and none exceeds `cap`.
 
     Where norms are not finite, or all 0, every alpha_k is equal.
 

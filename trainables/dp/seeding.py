@@ -1,7 +1,7 @@
 """Randomness is an argument: named, independent generators from one public seed.
 
-Only for public randomness: initialisation, splits, dropout, bootstrap. The noise, the Poisson coins
-and the micro-batch assignment come from a secret key (`noise`).
+Only for public randomness: initialisation, splits, dropout, bootstrap. The noise, the
+Poisson coins and the micro-batch assignment come from a secret key (`noise`).
 """
 
 import hashlib
@@ -11,11 +11,15 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2**64 over the golden ratio
+GOLDEN = np.uint64(
+    0x9E3779B97F4A7C15
+)  # the odd number next to 2**64 over the golden ratio
 
 
 def stream_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for the stream called `names`, independent between different names."""
+    """A 63-bit seed for the stream called `names`, independent between different
+    names.
+    """
     text = "/".join(str(part) for part in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
@@ -30,7 +34,9 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The output function of SplitMix64 (Steele et al. 2014): a bijection that mixes all bits."""
+    """The output function of SplitMix64 (Steele et al. 2014): a bijection that mixes
+    all bits.
+    """
     with np.errstate(over="ignore"):
         mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -39,7 +45,9 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @contextmanager
 def torch_seeded(seed: int) -> Iterator[None]:
-    """A context in which torch draws from `seed` on the CPU; its generator is then as it was."""
+    """A context in which torch draws from `seed` on the CPU; its generator is then as
+    it was.
+    """
     import torch
 
     with torch.random.fork_rng(devices=[]):

@@ -13,9 +13,11 @@ PARSES, UTTERANCES = "parses", "utterances"  # names of stages
 
 @dataclass(frozen=True, repr=False)  # never the texts
 class TrainingTexts:
-    """Records as columns of equal length; a column that a method does not read may be empty.
+    """Records as columns of equal length; a column that a method does not read may be
+    empty.
 
-    `programs` are Lispress texts, `prompts` the domain or the function types of each record.
+    `programs` are Lispress texts, `prompts` the domain or the function types of each
+    record.
     """
 
     utterances: Sequence[str]
@@ -31,7 +33,8 @@ class StageTexts:
     prompts: Sequence[str | None] | None = None
 
 
-# Draws a text from the model of a stage behind each prompt, or from nothing where that is None.
+# Draws a text from the model of a stage behind each prompt, or from nothing where that
+# is None.
 TextSampler = Callable[[str, Sequence[str | None]], list[str]]
 
 
@@ -67,7 +70,8 @@ def positive(frequencies: Mapping[str, float]) -> list[str]:
     names = [name for name, share in frequencies.items() if share > 0]
     if not names:
         raise InvalidInput(
-            "expected prompts with positive frequencies, got none: the noise of the histogram"
+            "expected prompts with positive frequencies, got none: the noise of the"
+            " histogram"
             " exceeded all counts"
         )
     return names

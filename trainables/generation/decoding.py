@@ -1,9 +1,10 @@
 """Draws texts from the models of a trial: plain sampling and multinomial beam search.
 
-As in the paper (Mireshghallah et al. 2022), `transformers` draws: `top_k` 50 of the scores,
-temperature 1, width 1 is plain sampling. At width W each step draws 2 W of the W x V continuations
-without replacement from the softmax of summed log-probabilities and keeps the best W that do not
-end. A text that ended competes by its log-probability over its length.
+As in the paper (Mireshghallah et al. 2022), `transformers` draws: `top_k` 50 of the
+scores, temperature 1, width 1 is plain sampling. At width W each step draws 2 W of the
+W x V continuations without replacement from the softmax of summed log-probabilities and
+keeps the best W that do not end. A text that ended competes by its log-probability over
+its length.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +33,11 @@ def draw(
     top_k: int = 50,
     temperature: float = 1.0,
 ) -> list[list[int]]:
-    """One text of an `LmModule.generator()` behind each opening (ids), without opening and end.
+    """One text of an `LmModule.generator()` behind each opening (ids), without opening
+    and end.
 
-    A text that does not reach the id `end` within `max_tokens`, its opening included, is cut there.
-    Repeatable by `seed`.
+    A text that does not reach the id `end` within `max_tokens`, its opening included,
+    is cut there. Repeatable by `seed`.
     """
     from transformers import GenerationConfig
 
@@ -54,7 +56,8 @@ def draw(
     device = generator.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        # Openings of one length together: none is padded, and each text has its whole room.
+        # Openings of one length together: none is padded, and each text has its whole
+        # room.
         for given, places in groupby(sorted(range(len(openings)), key=length), length):
             own = list(places)
             ids = torch.tensor([openings[place] for place in own], device=device)
@@ -68,8 +71,9 @@ def draw(
 
 @dataclass(frozen=True)
 class ModelDrawer:
-    """A `TextSampler` over the models of the stages, the work shared among the processes. Texts do not
-    depend on the drawing process. Those behind no prompt are drawn by plain sampling.
+    """A `TextSampler` over the models of the stages, the work shared among the
+    processes. Texts do not depend on the drawing process. Those behind no prompt are
+    drawn by plain sampling.
     """
 
     models: Mapping[str, Any]
@@ -87,7 +91,10 @@ class ModelDrawer:
             openings = prompts[low : low + BLOCK]
             ids = draw(
                 generator,
-                [opening(tokenizer, each, synthesis.max_tokens)[0] for each in openings],
+                [
+                    opening(tokenizer, each, synthesis.max_tokens)[0]
+                    for each in openings
+                ],
                 seed=stream_seed(self.seed, stage, low),
                 end=tokenizer.end,
                 max_tokens=synthesis.max_tokens,
@@ -96,9 +103,18 @@ class ModelDrawer:
                 temperature=synthesis.temperature,
             )
             # A model of bytes may draw a NUL, which no file of text holds.
-            return [" ".join(tokenizer.decode(text).replace("\0", "").split()) for text in ids]
+            return [
+                " ".join(tokenizer.decode(text).replace("\0", "").split())
+                for text in ids
+            ]
 
         blocks = range(0, len(prompts), BLOCK)
-        mine = {low: block(low) for low in blocks[self.comm.rank :: self.comm.world_size]}
-        every = {low: texts for share in self.comm.gather(mine) for low, texts in share.items()}
+        mine = {
+            low: block(low) for low in blocks[self.comm.rank :: self.comm.world_size]
+        }
+        every = {
+            low: texts
+            for share in self.comm.gather(mine)
+            for low, texts in share.items()
+        }
         return [text for low in blocks for text in every[low]]

@@ -1,9 +1,10 @@
 """Frequencies of prompts: counts of the records in public bins, with Gaussian noise.
 
-A record is in one bin at most, so one record more or less changes one count by 1: with noise of
-standard deviation sigma the counts are a Gaussian mechanism of that multiplier. The bins are public
-(a declared list, or the prompts of the public part); a record in none of them is not counted.
-Negative counts become 0 afterwards, which as post-processing costs no epsilon.
+A record is in one bin at most, so one record more or less changes one count by 1: with
+noise of standard deviation sigma the counts are a Gaussian mechanism of that
+multiplier. The bins are public (a declared list, or the prompts of the public part); a
+record in none of them is not counted. Negative counts become 0 afterwards, which as
+post-processing costs no epsilon.
 """
 
 from collections import Counter
@@ -22,7 +23,9 @@ def counts_of(prompts: Iterable[str], bins: Sequence[str]) -> dict[str, float]:
     Raises: InvalidInput where there is no bin.
     """
     if not bins:
-        raise InvalidInput("expected at least one public prompt for the histogram, got none")
+        raise InvalidInput(
+            "expected at least one public prompt for the histogram, got none"
+        )
     found = Counter(prompts)
     return {name: float(found[name]) for name in bins}
 
@@ -36,6 +39,8 @@ def add_noise(
     """
     values = torch.tensor(list(counts.values()), dtype=torch.float64)
     add_noise_(
-        values, stream=key.stream("histogram", trial_id), segments=[(slice(0, len(values)), std)]
+        values,
+        stream=key.stream("histogram", trial_id),
+        segments=[(slice(0, len(values)), std)],
     )
     return dict(zip(counts, values.clamp(min=0).tolist(), strict=True))

@@ -1,15 +1,20 @@
 """A model of utterances behind a short prompt (Mireshghallah et al. 2022, "1.5-stage").
 
-The prompt is the domain, or the set of function types, and is drawn from a histogram. The paper
-takes the private records' own frequencies, unaccounted; here they are released with Gaussian noise
-by default (`histogram`). Function types as prompts are the cheap form of a first stage that CTCL
-(2025) has with topics.
+The prompt is the domain, or the set of function types, and is drawn from a histogram.
+The paper takes the private records' own frequencies, unaccounted; here they are
+released with Gaussian noise by default (`histogram`). Function types as prompts are the
+cheap form of a first stage that CTCL (2025) has with topics.
 """
 
 from typing import Literal
 
 from trainables.config.fields import fixed_fields
-from trainables.config.sections import ProgramsConfig, PromptedConfig, SynthesisConfig, TextConfig
+from trainables.config.sections import (
+    ProgramsConfig,
+    PromptedConfig,
+    SynthesisConfig,
+    TextConfig,
+)
 from trainables.generation._material import (
     UTTERANCES,
     GeneratedTexts,

@@ -1,4 +1,6 @@
-"""One model of utterances, sampled from nothing (Mireshghallah et al. 2022, "1-stage")."""
+"""One model of utterances, sampled from nothing (Mireshghallah et al. 2022,
+"1-stage").
+"""
 
 from typing import Literal
 

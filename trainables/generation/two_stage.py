@@ -1,15 +1,21 @@
-"""A model of programs and one of utterances given a program (Mireshghallah et al. 2022).
+"""A model of programs and one of utterances given a program (Mireshghallah et al.
+2022).
 
-Programs of private records come from a parser trained on public ones. Both models are trained on
-the same private records with the same noise. To generate, a program is sampled (width 1), an
-utterance is drawn after it (width 5), and the program is discarded. Malformed programs are kept,
-as in the paper.
+Programs of private records come from a parser trained on public ones. Both models are
+trained on the same private records with the same noise. To generate, a program is
+sampled (width 1), an utterance is drawn after it (width 5), and the program is
+discarded. Malformed programs are kept, as in the paper.
 """
 
 from typing import Literal
 
 from trainables.config.fields import fixed_fields
-from trainables.config.sections import ProgramsConfig, StagedConfig, SynthesisConfig, TextConfig
+from trainables.config.sections import (
+    ProgramsConfig,
+    StagedConfig,
+    SynthesisConfig,
+    TextConfig,
+)
 from trainables.generation._material import (
     PARSES,
     UTTERANCES,

@@ -1,1 +1,3 @@
-"""Reading and writing of files: whole or not at all, locked, with errors of one line."""
+"""Reading and writing of files: whole or not at all, locked, with errors of one
+line.
+"""

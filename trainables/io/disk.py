@@ -1,4 +1,6 @@
-"""Recognises errors of a full, read-only or missing disk, whatever library raised them."""
+"""Recognises errors of a full, read-only or missing disk, whatever library raised
+them.
+"""
 
 import errno
 import os
@@ -14,9 +16,12 @@ _BY_NUMBER = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
     errno.EROFS: _READ_ONLY,
-    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ENODEV, errno.ENXIO), _GONE),
+    **dict.fromkeys(
+        (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ENODEV, errno.ENXIO), _GONE
+    ),
 }
-# Messages of libraries with other error classes: SQLite, SQLAlchemy, MLflow, safetensors.
+# Messages of libraries with other error classes: SQLite, SQLAlchemy, MLflow,
+# safetensors.
 _BY_WORDS = {
     "no space left on device": _FULL,
     "database or disk is full": _FULL,
@@ -33,8 +38,8 @@ _MEGABYTE = 1e6
 
 
 def failure_of(error: BaseException, folder: Path) -> StorageFailed | None:
-    """The failure of the disk of `folder` (or of the file that `error` names); None where
-    `error` has another cause.
+    """The failure of the disk of `folder` (or of the file that `error` names); None
+    where `error` has another cause.
 
     >>> failure_of(ValueError("z0"), Path("/")) is None
     True
@@ -98,7 +103,9 @@ def _state_of(error: BaseException) -> str | None:
 def _place_of(error: BaseException, folder: Path) -> Path:
     """The nearest folder that exists, of the file that the error names."""
     named = getattr(error, "filename", None)
-    place = Path(os.fsdecode(named)) if isinstance(named, str | bytes) and named else folder
+    place = (
+        Path(os.fsdecode(named)) if isinstance(named, str | bytes) and named else folder
+    )
     return next((part for part in (place, *place.parents) if part.is_dir()), folder)
 
 

@@ -1,8 +1,9 @@
 """YAML and JSON as plain data, within bounds.
 
-Plain data is None, truth values, finite numbers, text, lists, and mappings with text keys. Any
-document is read or refused in time and memory in proportion to its length. Aliases, tags, repeated
-keys and text that no file can hold (NUL, half of a surrogate pair) are refused.
+Plain data is None, truth values, finite numbers, text, lists, and mappings with text
+keys. Any document is read or refused in time and memory in proportion to its length.
+Aliases, tags, repeated keys and text that no file can hold (NUL, half of a surrogate
+pair) are refused.
 """
 
 import hashlib
@@ -26,16 +27,22 @@ _NUMBER = re.compile(rf"[-+]?(0b[01]+|0o[0-7]+|0x[0-9a-f]+|{_DECIMAL})$", re.IGN
 
 
 class DocumentProblem(ValueError):
-    """A problem, in words that quote only keys and numbers; `advice` is a remedy in brackets."""
+    """A problem, in words that quote only keys and numbers; `advice` is a remedy in
+    brackets.
+    """
 
-    def __init__(self, words: str, *, line: int | None = None, advice: str = "") -> None:
+    def __init__(
+        self, words: str, *, line: int | None = None, advice: str = ""
+    ) -> None:
         super().__init__(words)
         self.at = "" if line is None else f", line {line}"
         self.advice = advice
 
 
 def require_text(text: str, place: tuple[Any, ...] = ()) -> None:
-    """Raises: DocumentProblem for text that cannot be written to a file and read back."""
+    """Raises: DocumentProblem for text that cannot be written to a file and read
+    back.
+    """
     if found := _UNSTORABLE.search(text):
         what = "NUL" if found[0] == "\0" else "halves of surrogate pairs"
         where = one_line(".".join(map(str, place)), characters=500)
@@ -43,8 +50,8 @@ def require_text(text: str, place: tuple[Any, ...] = ()) -> None:
 
 
 def require_storable(value: Any, place: tuple[Any, ...] = ()) -> None:
-    """Raises: DocumentProblem for plain data with too many levels, or with text that no file holds,
-    whose place it names.
+    """Raises: DocumentProblem for plain data with too many levels, or with text that no
+    file holds, whose place it names.
     """
     if isinstance(value, str):
         require_text(value, place)
@@ -68,7 +75,9 @@ def _integer(text: str) -> int:
 def _decimal(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise DocumentProblem(f"expected finite numbers that a float can hold, got {value}")
+        raise DocumentProblem(
+            f"expected finite numbers that a float can hold, got {value}"
+        )
     return value
 
 
@@ -80,7 +89,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _JSON = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_decimal, parse_constant=_decimal
+    object_pairs_hook=_object,
+    parse_int=_integer,
+    parse_float=_decimal,
+    parse_constant=_decimal,
 )
 
 
@@ -101,9 +113,15 @@ def parse_json(text: str) -> Any:
 class _Loader(yaml.CSafeLoader):
     def number(self, node: Any) -> float:
         word = node.value.lower()
-        is_whole = word.lstrip("+-")[:2] in ("0b", "0o", "0x") or not re.search("[.e]", word)
+        is_whole = word.lstrip("+-")[:2] in ("0b", "0o", "0x") or not re.search(
+            "[.e]", word
+        )
         try:
-            return _integer(word) if is_whole else _decimal(re.sub(r"\.(?=[in])", "", word))
+            return (
+                _integer(word)
+                if is_whole
+                else _decimal(re.sub(r"\.(?=[in])", "", word))
+            )
         except DocumentProblem as problem:
             raise _wrong(str(problem), node) from None
 
@@ -113,7 +131,9 @@ class _Loader(yaml.CSafeLoader):
             if not key.tag.endswith(":str") or key.value == "<<":
                 raise _wrong(f"expected text keys, got {quote(key.value)}", key)
             if key.value in found:
-                raise _wrong(f"the key {one_line(key.value, characters=80)} comes twice", key)
+                raise _wrong(
+                    f"the key {one_line(key.value, characters=80)} comes twice", key
+                )
             found[key.value] = self.construct_object(value, deep=True)
         return found
 
@@ -138,8 +158,9 @@ def _wrong(words: str, place: Any) -> yaml.MarkedYAMLError:
 
 
 def parse_yaml(text: str) -> Any:
-    """The plain data of one YAML document; None for an empty one. As YAML 1.1, except that 1e-3 is
-    a number, 12:30 and 2026-11-22 are text, and 010 (8 or 10, by the version of YAML) is refused.
+    """The plain data of one YAML document; None for an empty one. As YAML 1.1, except
+    that 1e-3 is a number, 12:30 and 2026-11-22 are text, and 010 (8 or 10, by the
+    version of YAML) is refused.
 
     >>> parse_yaml("{a: [1e-3, yes, 12:30], b: {c: 0x1f}}")
     {'a': [0.001, True, '12:30'], 'b': {'c': 31}}
@@ -149,26 +170,38 @@ def parse_yaml(text: str) -> Any:
     require_text(text)  # a word of a command line may be no UTF-8
     depth = 0
     try:
-        for event in yaml.parse(text, Loader=_Loader):  # before deep nesting crashes a constructor
+        for event in yaml.parse(
+            text, Loader=_Loader
+        ):  # before deep nesting crashes a constructor
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
                 raise _wrong(_TOO_DEEP, event)
             if isinstance(event, yaml.AliasEvent):
-                raise _wrong(f"expected the value itself, got the alias *{event.anchor}", event)
+                raise _wrong(
+                    f"expected the value itself, got the alias *{event.anchor}", event
+                )
             if getattr(event, "tag", None) is not None:
                 raise _wrong("expected plain data, got a tag", event)
             require_text(getattr(event, "value", ""))
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        words = [getattr(error, name, None) for name in ("context", "problem", "reason")]
-        said = one_line(", ".join(filter(None, words)) or "not readable", characters=120)
+        mark = getattr(error, "problem_mark", None) or getattr(
+            error, "context_mark", None
+        )
+        words = [
+            getattr(error, name, None) for name in ("context", "problem", "reason")
+        ]
+        said = one_line(
+            ", ".join(filter(None, words)) or "not readable", characters=120
+        )
         raise DocumentProblem(said, line=mark and mark.line + 1) from None
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of plain data, 64 hex digits: equal for mappings with equal keys in any order."""
+    """SHA-256 of plain data, 64 hex digits: equal for mappings with equal keys in any
+    order.
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

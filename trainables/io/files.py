@@ -1,5 +1,5 @@
-"""Files of text, YAML and JSON, and the lines of files and pipes, each read or one problem that
-quotes none of it; and files of arrays, written whole.
+"""Files of text, YAML and JSON, and the lines of files and pipes, each read or one
+problem that quotes none of it; and files of arrays, written whole.
 """
 
 import json
@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from trainables.errors import InvalidData, kind_of, system_words
-from trainables.io.documents import DocumentProblem, parse_json, parse_yaml, require_text
+from trainables.io.documents import (
+    DocumentProblem,
+    parse_json,
+    parse_yaml,
+    require_text,
+)
 
 TO_UTF_8 = " (if it is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE > NEW` converts it)"
 # What reading a damaged archive, compressed file or file of arrays raises.
@@ -29,8 +34,8 @@ T = TypeVar("T")
 
 
 def file_text(path: str | Path, *, max_bytes: int = _MAX_BYTES) -> str:
-    """The text of a UTF-8 file. Raises: InvalidData unless it is a readable UTF-8 file of at most
-    `max_bytes`; the first line that is not UTF-8 is named.
+    """The text of a UTF-8 file. Raises: InvalidData unless it is a readable UTF-8 file
+    of at most `max_bytes`; the first line that is not UTF-8 is named.
     """
     try:
         found = os.stat(path)
@@ -53,7 +58,9 @@ def file_text(path: str | Path, *, max_bytes: int = _MAX_BYTES) -> str:
 
 
 def read_yaml(path: Path) -> Any:
-    """The plain data in a YAML file. Raises: InvalidData with the line of the problem."""
+    """The plain data in a YAML file. Raises: InvalidData with the line of the
+    problem.
+    """
     try:
         return parse_yaml(file_text(path))
     except DocumentProblem as problem:
@@ -61,7 +68,9 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_json(path: str | Path, *, max_bytes: int = _MAX_BYTES) -> Any:
-    """The plain data in a JSON file. Raises: InvalidData with the line, where it is known."""
+    """The plain data in a JSON file. Raises: InvalidData with the line, where it is
+    known.
+    """
     try:
         return parse_json(file_text(path, max_bytes=max_bytes))
     except DocumentProblem as problem:
@@ -69,7 +78,8 @@ def read_json(path: str | Path, *, max_bytes: int = _MAX_BYTES) -> Any:
 
 
 def read_written_json(path: Path) -> Any:
-    """The plain data in a JSON file that a program wrote: of any size, infinities and NaN included.
+    """The plain data in a JSON file that a program wrote: of any size, infinities and
+    NaN included.
 
     Raises: InvalidData where it is missing or damaged.
     """
@@ -86,7 +96,9 @@ def dump_json(path: Path, value: Any, *, indent: int | None = None) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that its owner alone can open, and those above it, where it is missing."""
+    """Make a folder that its owner alone can open, and those above it, where it is
+    missing.
+    """
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
@@ -99,10 +111,12 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     os.replace(partial, path)
 
 
-def line_groups(file: IO[bytes], *, max_bytes: int = _MAX_LINE_BYTES) -> Iterator[list[Line]]:
-    """(number from 1, line without its end) or the problem of a line (too long, no UTF-8, a NUL),
-    in groups of those that are available, so that a pipe is answered line by line. Only a line feed
-    ends a line. Needs the memory of one line.
+def line_groups(
+    file: IO[bytes], *, max_bytes: int = _MAX_LINE_BYTES
+) -> Iterator[list[Line]]:
+    """(number from 1, line without its end) or the problem of a line (too long, no
+    UTF-8, a NUL), in groups of those that are available, so that a pipe is answered
+    line by line. Only a line feed ends a line. Needs the memory of one line.
     """
     number, rest, content = 0, b"", b"\n"
     read = getattr(file, "read1", file.read)  # what is there already
@@ -113,7 +127,10 @@ def line_groups(file: IO[bytes], *, max_bytes: int = _MAX_LINE_BYTES) -> Iterato
             whole = [rest]
         rest = rest[: max_bytes + 1]  # longer ones are refused
         if whole:
-            yield [(at, _text(line, at, max_bytes)) for at, line in enumerate(whole, number + 1)]
+            yield [
+                (at, _text(line, at, max_bytes))
+                for at, line in enumerate(whole, number + 1)
+            ]
             number += len(whole)
 
 
@@ -136,8 +153,8 @@ def _text(line: bytes, number: int, max_bytes: int) -> str | DocumentProblem:
 def file_lines(
     path: Path, *, opened: Opener | None = None
 ) -> Iterator[tuple[str, str] | InvalidData]:
-    """(file and line, for messages; line without its end) of every line, or its problem. The first
-    line that is not UTF-8 is named with how to convert the file.
+    """(file and line, for messages; line without its end) of every line, or its
+    problem. The first line that is not UTF-8 is named with how to convert the file.
 
     Raises: InvalidData for a file that cannot be read.
     """

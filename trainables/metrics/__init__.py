@@ -1,9 +1,9 @@
 """Metrics of models: pure functions on plain values, no torch, no disk.
 
-semantic_error_rate, intent_accuracy, frame_accuracy, slot_f1: functions of the same counts, an NLU
-metric each. membership: the figures of a membership attack's scores.
-`summarize` gives all NLU metrics of counts at once, with bootstrap intervals; `compare` the
-difference of two systems.
+semantic_error_rate, intent_accuracy, frame_accuracy, slot_f1: functions of the same
+counts, an NLU metric each. membership: the figures of a membership attack's scores.
+`summarize` gives all NLU metrics of counts at once, with bootstrap intervals; `compare`
+the difference of two systems.
 """
 
 from trainables.metrics._counts import Align as Align

@@ -1,8 +1,8 @@
 """Integer counts of each utterance, which add up, as the input of every NLU metric.
 
-A metric of this shelf is a pure function of `Counts`. It works on the counts of single utterances,
-on their sum, and on the sums of a thousand bootstrap resamples alike, because all fields have one
-shape and every operation is element-wise.
+A metric of this shelf is a pure function of `Counts`. It works on the counts of single
+utterances, on their sum, and on the sums of a thousand bootstrap resamples alike,
+because all fields have one shape and every operation is element-wise.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from trainables.data.records import NO_INTENT, Frame, Slot
 Align = Literal["name", "edit"]
 Match = Literal["span", "value"]
 Integers = NDArray[np.int64]
-Key = tuple[str, Hashable]  # a slot's name and its span or value, which must agree for a match
+Key = tuple[
+    str, Hashable
+]  # a slot's name and its span or value, which must agree for a match
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
     """Counts of utterances, one array each, all of one shape (a scalar for a total).
 
-    Slots only: `correct`, `substituted`, `deleted`, `inserted` by the chosen alignment, so that
-    correct + substituted + deleted = `reference_slots` and correct + substituted + inserted =
-    `hypothesis_slots`. `matched` is the size of the multiset intersection, which is `correct` under
-    the alignment by name. The `strict_` fields read the tags as IOB2 defines them.
-    `reference_intents` is 1, or 0 where the reference has slots alone; then no intent is an error.
+    Slots only: `correct`, `substituted`, `deleted`, `inserted` by the chosen alignment,
+    so that correct + substituted + deleted = `reference_slots` and correct +
+    substituted + inserted = `hypothesis_slots`. `matched` is the size of the multiset
+    intersection, which is `correct` under the alignment by name. The `strict_` fields
+    read the tags as IOB2 defines them. `reference_intents` is 1, or 0 where the
+    reference has slots alone; then no intent is an error.
     """
 
     utterances: Integers
@@ -75,11 +78,13 @@ def from_table(values: Integers) -> Counts:
     return Counts(**{name: values[..., column] for column, name in enumerate(NAMES)})
 
 
-def slot_keys(slots: Sequence[Slot], *, match: Match, tokens: Sequence[str] | None) -> list[Key]:
+def slot_keys(
+    slots: Sequence[Slot], *, match: Match, tokens: Sequence[str] | None
+) -> list[Key]:
     """Slots in text order, each as a key that is equal for matching slots.
 
-    `span`: (name, (start, end)) on the reference's tokens. `value`: (name, text), lower-cased with
-    single spaces, for parsers that cut tokens differently.
+    `span`: (name, (start, end)) on the reference's tokens. `value`: (name, text),
+    lower-cased with single spaces, for parsers that cut tokens differently.
     """
     ordered = sorted(slots, key=lambda slot: (slot[1], slot[2], slot[0]))
     if match == "span":
@@ -91,11 +96,13 @@ def slot_keys(slots: Sequence[Slot], *, match: Match, tokens: Sequence[str] | No
     ]
 
 
-def align_by_name(reference: Sequence[Key], hypothesis: Sequence[Key]) -> tuple[int, ...]:
+def align_by_name(
+    reference: Sequence[Key], hypothesis: Sequence[Key]
+) -> tuple[int, ...]:
     """(C, S, D, I): exact matches first, then leftovers of one name are substitutions.
 
-    Slots of different names never align, so a slot under a wrong name is one deletion and one
-    insertion.
+    Slots of different names never align, so a slot under a wrong name is one deletion
+    and one insertion.
 
     >>> align_by_name([("from", "boston"), ("to", "denver")], [("to", "boston"), ("to", "denver")])
     (1, 0, 1, 1)
@@ -110,11 +117,14 @@ def align_by_name(reference: Sequence[Key], hypothesis: Sequence[Key]) -> tuple[
     return matched, substituted, len(reference) - same_name, len(hypothesis) - same_name
 
 
-def align_by_edit(reference: Sequence[Key], hypothesis: Sequence[Key]) -> tuple[int, ...]:
-    """(C, S, D, I) of a cheapest edit path in text order, every edit at cost 1 (as sclite).
+def align_by_edit(
+    reference: Sequence[Key], hypothesis: Sequence[Key]
+) -> tuple[int, ...]:
+    """(C, S, D, I) of a cheapest edit path in text order, every edit at cost 1 (as
+    sclite).
 
-    Of the paths of equal cost, the one with most slots correct: then the counts are unique, and
-    exchanging the two sides exchanges D and I.
+    Of the paths of equal cost, the one with most slots correct: then the counts are
+    unique, and exchanging the two sides exchanges D and I.
 
     >>> align_by_edit([("from", "boston"), ("to", "denver")], [("to", "boston"), ("to", "denver")])
     (1, 1, 0, 0)
@@ -146,17 +156,20 @@ def count_frames(
     reference_tags: Sequence[Sequence[str]] | None = None,
     hypothesis_tags: Sequence[Sequence[str]] | None = None,
 ) -> Counts:
-    """The counts of `hypotheses` against `references`, in the same order, by utterance, shape [n];
-    `table` of them is what a trial may keep for a paired comparison later. Counts add up, so an
-    evaluation may run in pieces.
+    """The counts of `hypotheses` against `references`, in the same order, by utterance,
+    shape [n]; `table` of them is what a trial may keep for a paired comparison later.
+    Counts add up, so an evaluation may run in pieces.
 
-    `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
-    reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
-    hold no malformed tags, so then it equals `slot_f1` of spans. Labels never seen are labels.
+    `tokens` are the references' and, unless given apart, the hypotheses' tokens; only
+    match="value" reads them. With the BIO tags of both sides `slot_f1_strict` reads
+    them strictly; frames alone hold no malformed tags, so then it equals `slot_f1` of
+    spans. Labels never seen are labels.
     """
     aligner = align_by_name if align == "name" else align_by_edit
     rows = np.empty((len(references), len(NAMES)), dtype=np.int64)
-    for index, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
+    for index, (reference, hypothesis) in enumerate(
+        zip(references, hypotheses, strict=True)
+    ):
         words = tokens[index] if tokens else None
         theirs = hypothesis_tokens[index] if hypothesis_tokens else words
         right = slot_keys(reference.slots, match=match, tokens=words)
@@ -165,7 +178,10 @@ def count_frames(
         matched = correct if align == "name" else _intersection(right, guess)
         strict_counts = (matched, len(right), len(guess))
         if reference_tags is not None and hypothesis_tags is not None:
-            one, other = slots_strict(reference_tags[index]), slots_strict(hypothesis_tags[index])
+            one, other = (
+                slots_strict(reference_tags[index]),
+                slots_strict(hypothesis_tags[index]),
+            )
             strict_counts = (_intersection(one, other), len(one), len(other))
         intent_error = reference.intent not in (NO_INTENT, hypothesis.intent)
         frame_error = intent_error or substituted + deleted + inserted > 0

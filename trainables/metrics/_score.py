@@ -1,13 +1,13 @@
-"""Every NLU metric of one set of predictions, with intervals by bootstraps over utterances (Efron
-1979).
+"""Every NLU metric of one set of predictions, with intervals by bootstraps over
+utterances (Efron 1979).
 
-Metrics are functions of summed counts, so a resample only needs to know how often each *distinct*
-row of counts was drawn: one multinomial draw over a few hundred rows in place of n indices, with
-the same law.
+Metrics are functions of summed counts, so a resample only needs to know how often each
+*distinct* row of counts was drawn: one multinomial draw over a few hundred rows in
+place of n indices, with the same law.
 
-A resample holds only errors that were seen: without any, every resample is perfect and the interval
-is a point, and so it is where nothing is right. Where few utterances are wrong, or few right, their
-number is binomial, whose interval is exact.
+A resample holds only errors that were seen: without any, every resample is perfect and
+the interval is a point, and so it is where nothing is right. Where few utterances are
+wrong, or few right, their number is binomial, whose interval is exact.
 """
 
 import math
@@ -22,20 +22,30 @@ from trainables.errors import InvalidInput
 from trainables.figures import public, public_count
 from trainables.metrics import semantic_error_rate
 from trainables.metrics._counts import NAMES, Counts, OfCounts, from_table, table
-from trainables.metrics.membership import Floats, clopper_pearson, interval, of_change, percent
+from trainables.metrics.membership import (
+    Floats,
+    clopper_pearson,
+    interval,
+    of_change,
+    percent,
+)
 
 Integers = NDArray[np.int64]
-# Percentiles covered .63 to .93 in place of .95 where fewer of 100 to 1,000 utterances were wrong.
+# Percentiles covered .63 to .93 in place of .95 where fewer of 100 to 1,000 utterances
+# were wrong.
 _ENOUGH = 10
 _ERRORS = ("intent_errors", "frame_errors", "substituted", "deleted", "inserted")
-_RIGHT = np.array([name not in _ERRORS for name in NAMES], dtype=np.int64)  # with one slot
+_RIGHT = np.array(
+    [name not in _ERRORS for name in NAMES], dtype=np.int64
+)  # with one slot
 
 
 def totals_of_distinct(
     rows: Integers, times: Integers, *, samples: int, rng: np.random.Generator
 ) -> Integers:
-    """[samples, k]: column sums of `samples` resamples, drawn with replacement, of rows of which
-    `rows` [m, k] are the distinct ones and `times` [m] how often each is there.
+    """[samples, k]: column sums of `samples` resamples, drawn with replacement, of rows
+    of which `rows` [m, k] are the distinct ones and `times` [m] how often each is
+    there.
     """
     drawn = rng.multinomial(times.sum(), times / times.sum(), size=samples)
     return np.asarray(drawn @ rows, dtype=np.int64)
@@ -49,12 +59,13 @@ def widen(
     *,
     perfect: float,
 ) -> tuple[float, float]:
-    """`percentiles` of `metric`, and where fewer than ten utterances take it away from an end of
-    its range, the Clopper-Pearson interval of their share too, cut off at the range. The ends are
-    `perfect` and 0: an error rate has no largest value.
+    """`percentiles` of `metric`, and where fewer than ten utterances take it away from
+    an end of its range, the Clopper-Pearson interval of their share too, cut off at the
+    range. The ends are `perfect` and 0: an error rate has no largest value.
 
-    `rows` [m, k] are the distinct counts of utterances, `times` [m] how often each is there. Each
-    such utterance counts as the mean one; the first, where there is none, as a whole one.
+    `rows` [m, k] are the distinct counts of utterances, `times` [m] how often each is
+    there. Each such utterance counts as the mean one; the first, where there is none,
+    as a whole one.
     """
     found = [percentiles]
     for end in {perfect, 0.0}:
@@ -66,7 +77,8 @@ def widen(
             low, high = sorted(end + away * share for share in shares)
             found.append((low, high))
     lows, highs = zip(*found, strict=True)
-    # The mean utterance may have more slots than others: so many of it would leave the range.
+    # The mean utterance may have more slots than others: so many of it would leave the
+    # range.
     return max(0.0, min(lows)), min(max(highs), perfect or math.inf)
 
 
@@ -78,14 +90,17 @@ def _few(
     end: float,
     perfect: float,
 ) -> tuple[int, int, float] | None:
-    """The utterances that take `metric` away from `end`, where they are few: their number, that of
-    the utterances that could, and how far one alone would take it. Such an utterance is away from
-    the end by itself: what its absence does to the whole would say little where all are wrong.
+    """The utterances that take `metric` away from `end`, where they are few: their
+    number, that of the utterances that could, and how far one alone would take it. Such
+    an utterance is away from the end by itself: what its absence does to the whole
+    would say little where all are wrong.
     """
     total = times @ rows
     gap = abs(float(metric(from_table(total))) - end)
     alone = metric(from_table(rows))
-    with np.errstate(invalid="ignore", divide="ignore"):  # nothing is left of one utterance
+    with np.errstate(
+        invalid="ignore", divide="ignore"
+    ):  # nothing is left of one utterance
         counts = np.abs(metric(from_table(total - rows)) - end) != gap
     hits = int(times[counts & (alone != end)].sum())
     if hits >= _ENOUGH or (gap > 0 and not hits):
@@ -115,7 +130,9 @@ _SIZES = {
 FIGURES = (
     *(
         public_count(
-            name=f"num_{name}", label=f"{name.replace('_', ' ')} of the test records", task="nlu"
+            name=f"num_{name}",
+            label=f"{name.replace('_', ' ')} of the test records",
+            task="nlu",
         )
         for name in _SIZES
     ),
@@ -143,12 +160,12 @@ def summarize(
     bootstrap_samples: int = 1_000,
     seed: int,
 ) -> dict[str, float]:
-    """Every NLU metric of counts by utterance, shape [n], by its name; without those that are
-    undefined for the kinds of `labels`.
+    """Every NLU metric of counts by utterance, shape [n], by its name; without those
+    that are undefined for the kinds of `labels`.
 
-    Metrics are fractions, `num_...` are counts. `_low` and `_high` bound 95 %, by percentile
-    bootstraps over utterances, wider where few are wrong or few right (`widen`); they equal
-    the estimate with `bootstrap_samples` 0.
+    Metrics are fractions, `num_...` are counts. `_low` and `_high` bound 95 %, by
+    percentile bootstraps over utterances, wider where few are wrong or few right
+    (`widen`); they equal the estimate with `bootstrap_samples` 0.
     """
     total = counts.total()
     resampled = None
@@ -164,14 +181,20 @@ def summarize(
             low, high = (found[name],) * 2
             if resampled is not None:
                 perfect = float(figures.registry()[name].better == "higher")
-                low, high = widen(interval(metric(resampled)), metric, rows, times, perfect=perfect)
+                low, high = widen(
+                    interval(metric(resampled)), metric, rows, times, perfect=perfect
+                )
             found |= {f"{name}_low": low, f"{name}_high": high}
-    sizes = {f"num_{name}": int(getattr(total, field)) for name, field in _SIZES.items()}
+    sizes = {
+        f"num_{name}": int(getattr(total, field)) for name, field in _SIZES.items()
+    }
     return found | sizes
 
 
 def of_counts(labels: frozenset[str] = LABELS) -> OfCounts:
-    """The main metric of each file of the shelf by its name; without those of missing labels."""
+    """The main metric of each file of the shelf by its name; without those of missing
+    labels.
+    """
     modules = (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
     return {
         name: metric
@@ -184,9 +207,10 @@ def of_counts(labels: frozenset[str] = LABELS) -> OfCounts:
 def compare(counts: Counts, baseline: Counts) -> dict[str, float]:
     """Delta SER % against a baseline on the same test utterances, by paired bootstrap.
 
-    Keys `delta_ser_percent`, `_low`, `_high` (95 %) and `delta_ser_significant` (1 where the
-    interval leaves 0 out). In a resample without the baseline's few errors the change is infinite.
-    NaN where the baseline makes no error, and in an interval where a resample has no error at all.
+    Keys `delta_ser_percent`, `_low`, `_high` (95 %) and `delta_ser_significant` (1
+    where the interval leaves 0 out). In a resample without the baseline's few errors
+    the change is infinite. NaN where the baseline makes no error, and in an interval
+    where a resample has no error at all.
     """
 
     def change(*sides: Integers) -> Floats:
@@ -195,7 +219,8 @@ def compare(counts: Counts, baseline: Counts) -> dict[str, float]:
     sides = table(counts), table(baseline)
     if sides[0].shape != sides[1].shape:
         raise InvalidInput(
-            f"expected counts of the same utterances, got {sides[0].shape} and {sides[1].shape}"
+            f"expected counts of the same utterances, got {sides[0].shape} and"
+            f" {sides[1].shape}"
         )
     # Each resample draws an utterance for both at once, which cancels its difficulty.
     rng = generator(0, "bootstrap", "compare")

@@ -1,4 +1,6 @@
-"""Share of utterances with the intent and every slot right: exact match, sentence accuracy."""
+"""Share of utterances with the intent and every slot right: exact match, sentence
+accuracy.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +9,9 @@ from trainables.figures import nlu_rate
 from trainables.metrics._counts import Counts, OfCounts
 
 FIGURES = (
-    nlu_rate(name="frame_accuracy", label="frame accuracy", better="higher", has_bounds=True),
+    nlu_rate(
+        name="frame_accuracy", label="frame accuracy", better="higher", has_bounds=True
+    ),
     nlu_rate(name="irer", label="interpretation error rate", better="lower"),
 )
 

@@ -1,14 +1,16 @@
-"""All metrics of generated text against human text at once, with the human ceiling beside each.
+"""All metrics of generated text against human text at once, with the human ceiling
+beside each.
 
-Every figure of an overlap grows with the number of texts, so both sides are cut to one size. The
-ceiling is the figure of human text: one random half of it against the other, each half as large.
-Programs of the generated texts come from a parser, whose errors affect every figure of them.
+Every figure of an overlap grows with the number of texts, so both sides are cut to one
+size. The ceiling is the figure of human text: one random half of it against the other,
+each half as large. Programs of the generated texts come from a parser, whose errors
+affect every figure of them.
 
-Words are the white-space tokens, case and punctuation kept; an overlap is |G and H| / |H| of what
-occurs, and "top k" the share of the k most frequent types that both have (Mireshghallah et al.
-2022, Tables 1 and 8). They report a chi-square distance without its formula. The half form below
-is bounded, symmetric and finite, and two random halves of SMCalFlow lie .0033 apart in it, which is
-the size of the paper's ground truth.
+Words are the white-space tokens, case and punctuation kept; an overlap is |G and H| /
+|H| of what occurs, and "top k" the share of the k most frequent types that both have
+(Mireshghallah et al. 2022, Tables 1 and 8). They report a chi-square distance without
+its formula. The half form below is bounded, symmetric and finite, and two random halves
+of SMCalFlow lie .0033 apart in it, which is the size of the paper's ground truth.
 """
 
 from __future__ import annotations
@@ -56,13 +58,17 @@ FIGURES = (
         has_ceiling=True,
     ),
     text_share(
-        name="function_type_overlap", label="function-type overlap", objective=True, is_listed=True
+        name="function_type_overlap",
+        label="function-type overlap",
+        objective=True,
+        is_listed=True,
     ),
     text_rate(name="well_formed_rate", label="well-formed programs", better="higher"),
     text_count(name="num_function_types", label="function types"),
     *(
         text_share(
-            name=f"function_top{k}", label=f"agreement on the {k} most frequent function types"
+            name=f"function_top{k}",
+            label=f"agreement on the {k} most frequent function types",
         )
         for k in TOP
     ),
@@ -76,7 +82,9 @@ FIGURES = (
         )
     ),
     text_rate(name="empty_rate", label="empty texts", better="lower"),
-    text_rate(name="parse_valid_rate", label="generated programs that parse", better="higher"),
+    text_rate(
+        name="parse_valid_rate", label="generated programs that parse", better="higher"
+    ),
     Figure(  # of the private records, so for the curator alone
         name="cut_rate",
         label="training records longer than synthesis.max_tokens",
@@ -91,7 +99,12 @@ FIGURES = (
         better="lower",
         unit="nats per token",
     ),
-    text_share(name="word_type_overlap", label="word-type overlap", objective=True, is_listed=True),
+    text_share(
+        name="word_type_overlap",
+        label="word-type overlap",
+        objective=True,
+        is_listed=True,
+    ),
     text_count(name="num_word_types", label="word types"),
     text_rate(name="distinct_rate", label="distinct texts", better="higher"),
 )
@@ -99,7 +112,9 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Texts:
-    """Utterances and their programs, None where one is unknown; None alone where all are."""
+    """Utterances and their programs, None where one is unknown; None alone where all
+    are.
+    """
 
     utterances: Sequence[str]
     programs: Sequence[str | None] | None = None
@@ -107,7 +122,9 @@ class Texts:
     @property
     def known_programs(self) -> list[int]:
         """The records whose program is known."""
-        return [i for i, program in enumerate(self.programs or ()) if program is not None]
+        return [
+            i for i, program in enumerate(self.programs or ()) if program is not None
+        ]
 
     def select(self, ids: Sequence[int]) -> Texts:
         """The records `ids`."""
@@ -118,12 +135,15 @@ class Texts:
 Figures = dict[str, float | int | None]
 
 
-def score(generated: Texts, human: Texts, *, seed: int = 0, mauve_texts: int = 2_000) -> Figures:
+def score(
+    generated: Texts, human: Texts, *, seed: int = 0, mauve_texts: int = 2_000
+) -> Figures:
     """Every figure of generated texts, None where it cannot be computed.
 
-    `X_human_ceiling` is X of one half of the human texts against the other. With `mauve_texts` 0
-    MAUVE and neighbours are left out. Where some programs are unknown, figures of functions compare
-    the known ones of both sides, equally many: `num_programs_compared`.
+    `X_human_ceiling` is X of one half of the human texts against the other. With
+    `mauve_texts` 0 MAUVE and neighbours are left out. Where some programs are unknown,
+    figures of functions compare the known ones of both sides, equally many:
+    `num_programs_compared`.
 
     Raises: InvalidInput where a side is empty, or a human program does not read.
     """
@@ -132,12 +152,16 @@ def score(generated: Texts, human: Texts, *, seed: int = 0, mauve_texts: int = 2
         raise InvalidInput(f"expected at least 2 texts of each side, got {n}")
     rng = np.random.default_rng(seed)
     chosen = [
-        sorted(rng.permutation(len(side.utterances))[:n].tolist()) for side in (generated, human)
+        sorted(rng.permutation(len(side.utterances))[:n].tolist())
+        for side in (generated, human)
     ]
     ours, theirs = generated.select(chosen[0]), human.select(chosen[1])
     order = rng.permutation(n)
     half = n // 2
-    halves = theirs.select(order[:half].tolist()), theirs.select(order[half : 2 * half].tolist())
+    halves = (
+        theirs.select(order[:half].tolist()),
+        theirs.select(order[half : 2 * half].tolist()),
+    )
     found: Figures = {
         "num_generated": len(generated.utterances),
         "num_human": len(human.utterances),
@@ -165,7 +189,9 @@ def score(generated: Texts, human: Texts, *, seed: int = 0, mauve_texts: int = 2
     return found
 
 
-def shape(utterances: Sequence[str], programs: Sequence[str] | None) -> dict[str, float]:
+def shape(
+    utterances: Sequence[str], programs: Sequence[str] | None
+) -> dict[str, float]:
     """Figures of generated texts alone; `programs` are those that they were drawn from.
 
     >>> shape(["a b", ""], ["(f)", "(f"])
@@ -187,8 +213,8 @@ _DISTANCES = ("chi_square", "chi_square_full", "total_variation", "jensen_shanno
 def _with_programs(
     generated: Texts, human: Texts, *, seed: int
 ) -> tuple[Texts, Texts, Texts, Texts]:
-    """Equally many records of both sides whose programs are known, and two halves of the human
-    ones. Without any human program: all of the generated ones.
+    """Equally many records of both sides whose programs are known, and two halves of
+    the human ones. Without any human program: all of the generated ones.
     """
     rng = np.random.default_rng([seed, 1])
     ids = [rng.permutation(side.known_programs).tolist() for side in (generated, human)]
@@ -241,7 +267,9 @@ def _in_functions(generated: Texts, human: Texts) -> Figures:
         return found
     if None in theirs:
         raise InvalidInput("expected well-formed human programs, got a malformed one")
-    p, q = (Counter(name for bag in bags for name in bag or ()) for bags in (ours, theirs))
+    p, q = (
+        Counter(name for bag in bags for name in bag or ()) for bags in (ours, theirs)
+    )
     found["num_function_types"] = len(p)
     what = "function type in the human programs"
     found["function_type_overlap"] = overlap(p.keys(), q.keys(), what)
@@ -250,7 +278,8 @@ def _in_functions(generated: Texts, human: Texts) -> Figures:
 
 
 def top_k(generated: Mapping[str, int], human: Mapping[str, int], *, k: int) -> float:
-    """Share of the k most frequent types that both have; of equal frequencies the first name.
+    """Share of the k most frequent types that both have; of equal frequencies the first
+    name.
 
     >>> top_k({"a": 3, "b": 2, "c": 1}, {"a": 1, "c": 1, "b": 1}, k=2)
     1.0
@@ -262,25 +291,31 @@ def top_k(generated: Mapping[str, int], human: Mapping[str, int], *, k: int) -> 
     return len(set.intersection(*sides)) / k
 
 
-def distances(generated: Mapping[str, int], human: Mapping[str, int]) -> dict[str, float]:
-    """How far the frequencies p and q of function types are from each other: the chi-square
-    distance 1/2 sum (p - q)^2 / (p + q), in [0, 1] and 1 for disjoint types, its double, the total
-    variation 1/2 sum |p - q|, and the mean of KL(p || m) and KL(q || m) with m = (p + q) / 2, in
-    nats, in [0, ln 2].
+def distances(
+    generated: Mapping[str, int], human: Mapping[str, int]
+) -> dict[str, float]:
+    """How far the frequencies p and q of function types are from each other: the
+    chi-square distance 1/2 sum (p - q)^2 / (p + q), in [0, 1] and 1 for disjoint types,
+    its double, the total variation 1/2 sum |p - q|, and the mean of KL(p || m) and KL(q
+    || m) with m = (p + q) / 2, in nats, in [0, ln 2].
 
     >>> round(distances({"a": 2, "b": 1}, {"a": 1, "b": 2, "c": 1})["chi_square"], 6)
     0.236364
 
     Raises: InvalidInput where a side has no occurrence.
     """
-    from scipy.special import rel_entr  # here, because planning reads what figures there are
+    from scipy.special import (
+        rel_entr,
+    )  # here, because planning reads what figures there are
 
     sides = []
     names = sorted(generated.keys() | human.keys())
     for side, counts in (("generated", generated), ("human", human)):
         row = np.array([counts.get(name, 0) for name in names], dtype=np.float64)
         if not row.sum() > 0:
-            raise InvalidInput(f"expected function types in the {side} programs, got none")
+            raise InvalidInput(
+                f"expected function types in the {side} programs, got none"
+            )
         sides.append(row / row.sum())
     used = sides[0] + sides[1] > 0  # a type of neither side adds nothing
     p, q = (side[used] for side in sides)

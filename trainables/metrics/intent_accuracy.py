@@ -1,4 +1,6 @@
-"""Share of utterances whose intent is right. Combined intents ("a#b") are one opaque label."""
+"""Share of utterances whose intent is right. Combined intents ("a#b") are one opaque
+label.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

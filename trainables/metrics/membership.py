@@ -1,8 +1,9 @@
-"""The figures of a membership attack's scores (Carlini et al. 2022: low false positives count).
+"""The figures of a membership attack's scores (Carlini et al. 2022: low false positives
+count).
 
-Convention everywhere: a higher score says "member". The ROC is the step curve of the data, without
-interpolation: the true-positive rate at FPR <= a is the largest that a threshold with an empirical
-FPR of at most a reaches.
+Convention everywhere: a higher score says "member". The ROC is the step curve of the
+data, without interpolation: the true-positive rate at FPR <= a is the largest that a
+threshold with an empirical FPR of at most a reaches.
 """
 
 import math
@@ -19,8 +20,13 @@ from trainables.figures import Figure
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _CONFIDENCE = 0.95
-_TAIL = 50.0 * (1.0 - _CONFIDENCE)  # percent of resampled values on either side of an interval
-_RATES = {"tpr_1pct": 0.01, "tpr_01pct": 0.001}  # the largest false-positive rate of each TPR
+_TAIL = 50.0 * (
+    1.0 - _CONFIDENCE
+)  # percent of resampled values on either side of an interval
+_RATES = {
+    "tpr_1pct": 0.01,
+    "tpr_01pct": 0.001,
+}  # the largest false-positive rate of each TPR
 # What `figures` gives of one attack, by its own names.
 OF_SCORES = (
     Figure(name="auc", label="AUC", better="lower", written="rate", has_bounds=True),
@@ -37,12 +43,18 @@ OF_SCORES = (
             ),
             Figure(
                 name=f"{name}_low_resolution",
-                label=f"whether few records determine the TPR at {100 * max_fpr:g} % FPR",
+                label=f"whether few records determine the TPR at {100 * max_fpr:g} %"
+                f" FPR",
             ),
         )
     ),
     Figure(name="advantage", label="advantage", better="lower", written="rate"),
-    Figure(name="balanced_accuracy", label="balanced accuracy", better="lower", written="rate"),
+    Figure(
+        name="balanced_accuracy",
+        label="balanced accuracy",
+        better="lower",
+        written="rate",
+    ),
     Figure(name="num_members", label="members", written="count"),
     Figure(name="num_nonmembers", label="non-members", written="count"),
 )
@@ -68,8 +80,9 @@ FIGURES = (
 class Roc:
     """Corners of the step ROC, from "nobody is a member" to "everybody is".
 
-    At corner k those with score >= `thresholds`[k] are called members: `true_positives`[k] members
-    and `false_positives`[k] non-members are. The first threshold is +inf.
+    At corner k those with score >= `thresholds`[k] are called members:
+    `true_positives`[k] members and `false_positives`[k] non-members are. The first
+    threshold is +inf.
     """
 
     thresholds: Floats
@@ -104,7 +117,9 @@ class Roc:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """A rate with its interval; of a true-positive rate whether the data can resolve its FPR."""
+    """A rate with its interval; of a true-positive rate whether the data can resolve
+    its FPR.
+    """
 
     value: float
     low: float
@@ -127,15 +142,17 @@ def roc(scores: Floats, member: Bools) -> Roc:
 
 
 def tpr_at_fpr(curve: Roc, max_fpr: float) -> Rate:
-    """TPR at FPR <= `max_fpr`, with an interval that accounts for the threshold as well.
+    """TPR at FPR <= `max_fpr`, with an interval that accounts for the threshold as
+    well.
 
-    The threshold whose true FPR is `max_fpr` is known only between two order statistics of the
-    non-members, at 97.5 %; the exact interval of the share of members above each gives the bounds,
-    at 97.5 % again. So they cover at least 95 % for every distribution of scores: the exact
-    interval at the empirical threshold alone covers half to three quarters.
+    The threshold whose true FPR is `max_fpr` is known only between two order statistics
+    of the non-members, at 97.5 %; the exact interval of the share of members above each
+    gives the bounds, at 97.5 % again. So they cover at least 95 % for every
+    distribution of scores: the exact interval at the empirical threshold alone covers
+    half to three quarters.
 
-    `low_resolution` marks fewer than ten expected false positives: the threshold is then set by a
-    handful of records.
+    `low_resolution` marks fewer than ten expected false positives: the threshold is
+    then set by a handful of records.
     """
     from scipy.special import bdtr  # here, because planning reads this module's figures
 
@@ -159,7 +176,9 @@ def tpr_at_fpr(curve: Roc, max_fpr: float) -> Rate:
 
 
 def _hits(curve: Roc, false_positives: int) -> int:
-    """The most members that a threshold with at most so many false positives calls members."""
+    """The most members that a threshold with at most so many false positives calls
+    members.
+    """
     return int(curve.true_positives[curve.false_positives <= false_positives].max())
 
 
@@ -171,18 +190,20 @@ def clopper_pearson(
     >>> clopper_pearson(0, 10)[0], clopper_pearson(10, 10)[1]
     (0.0, 1.0)
     """
-    from scipy.stats import binomtest  # here, because planning reads this module's figures
+    from scipy.stats import (
+        binomtest,
+    )  # here, because planning reads this module's figures
 
     found = binomtest(hits, trials).proportion_ci(confidence)
     return float(found.low), float(found.high)
 
 
 def figures(scores: Floats, member: Bools) -> dict[str, float]:
-    """Every figure of an attack: AUC, TPR at 1 % and 0.1 % FPR with intervals, advantage, balanced
-    accuracy, and the numbers of members and non-members.
+    """Every figure of an attack: AUC, TPR at 1 % and 0.1 % FPR with intervals,
+    advantage, balanced accuracy, and the numbers of members and non-members.
 
-    `advantage` and `balanced_accuracy` are of the best threshold on these very data. `_low` and
-    `_high` bound 95 %; `_low_resolution` is 1 or 0.
+    `advantage` and `balanced_accuracy` are of the best threshold on these very data.
+    `_low` and `_high` bound 95 %; `_low_resolution` is 1 or 0.
     """
     curve, area = roc(scores, member), auc(scores, member)
     result = {"auc": area.value, "auc_low": area.low, "auc_high": area.high}
@@ -205,17 +226,19 @@ def figures(scores: Floats, member: Bools) -> dict[str, float]:
 def dp_inconsistencies(
     scores: Floats, member: Bools, *, epsilon: float, delta: float
 ) -> tuple[str, ...]:
-    """Bounds of (epsilon, delta)-DP that the scores break by more than chance; empty when none.
+    """Bounds of (epsilon, delta)-DP that the scores break by more than chance; empty
+    when none.
 
-    Checked: advantage <= (e^eps - 1 + 2 delta) / (e^eps + 1) with a DKW band for the best
-    threshold; TPR <= e^eps FPR + delta at 1 % and 0.1 % FPR with exact intervals. The records of
-    one run are not independent trials, so this is a plausibility check; only the one-run bound is a
-    certificate.
+    Checked: advantage <= (e^eps - 1 + 2 delta) / (e^eps + 1) with a DKW band for the
+    best threshold; TPR <= e^eps FPR + delta at 1 % and 0.1 % FPR with exact intervals.
+    The records of one run are not independent trials, so this is a plausibility check;
+    only the one-run bound is a certificate.
     """
     curve, broken = roc(scores, member), []
     tail = 1 - _CONFIDENCE
     band = sum(
-        math.sqrt(math.log(4 / tail) / (2 * n)) for n in (curve.num_members, curve.num_nonmembers)
+        math.sqrt(math.log(4 / tail) / (2 * n))
+        for n in (curve.num_members, curve.num_nonmembers)
     )
     factor = math.exp(min(epsilon, 700.0))
     if curve.advantage - band > max_advantage(epsilon, delta):
@@ -247,23 +270,30 @@ def check(scores: Floats, member: Bools) -> tuple[Floats, Bools]:
 
     Raises: InvalidInput for shapes that differ, a NaN, or only one class.
     """
-    values, mask = np.asarray(scores, dtype=np.float64), np.asarray(member, dtype=np.bool_)
+    values, mask = (
+        np.asarray(scores, dtype=np.float64),
+        np.asarray(member, dtype=np.bool_),
+    )
     if values.ndim != 1 or values.shape != mask.shape:
         raise InvalidInput(
-            f"expected scores and member of one shape [n], got {values.shape} and {mask.shape}"
+            f"expected scores and member of one shape [n], got {values.shape} and"
+            f" {mask.shape}"
         )
     if np.isnan(values).any():
-        raise InvalidInput(f"expected scores without NaN, got {int(np.isnan(values).sum())}")
+        raise InvalidInput(
+            f"expected scores without NaN, got {int(np.isnan(values).sum())}"
+        )
     if not mask.any() or mask.all():
         raise InvalidInput(
-            f"expected members and non-members, got {int(mask.sum())} members of {len(mask)}"
+            f"expected members and non-members, got {int(mask.sum())} members of"
+            f" {len(mask)}"
         )
     return values, mask
 
 
 def placements(scores: Floats, member: Bools) -> tuple[Floats, Floats]:
-    """For each member the share of non-members below it, for each non-member the share of members
-    above it; ties count half. The mean of either is the AUC.
+    """For each member the share of non-members below it, for each non-member the share
+    of members above it; ties count half. The mean of either is the AUC.
     """
     from scipy.stats import rankdata  # a second, only where scores are ranked
 
@@ -276,12 +306,12 @@ def placements(scores: Floats, member: Bools) -> tuple[Floats, Floats]:
 
 
 def auc(scores: Floats, member: Bools, *, confidence: float = _CONFIDENCE) -> Rate:
-    """AUC, below 0.5 where members score lower, with DeLong's interval, normal in the log odds:
-    with ten records on a side, or an AUC near 1, one of the AUC itself covers 0.78 to 0.92 in place
-    of 0.95 (Pepe 2003).
+    """AUC, below 0.5 where members score lower, with DeLong's interval, normal in the
+    log odds: with ten records on a side, or an AUC near 1, one of the AUC itself covers
+    0.78 to 0.92 in place of 0.95 (Pepe 2003).
 
-    Where all members score above all non-members (or below), DeLong's variance is 0; the far bound
-    then is the one-sided exact one of the smaller class, n**-1 log(p).
+    Where all members score above all non-members (or below), DeLong's variance is 0;
+    the far bound then is the one-sided exact one of the smaller class, n**-1 log(p).
     """
     above, below = placements(scores, member)
     value = float(above.mean())
@@ -308,7 +338,9 @@ def around(value: float, margin: float) -> tuple[float, float]:
     >>> [round(bound, 4) for bound in around(0.9, 1.0)], around(0.9, math.inf)
     ([0.768, 0.9607], (0.0, 1.0))
     """
-    low, high = (0.5 + 0.5 * math.tanh((log_odds(value) + m) / 2) for m in (-margin, margin))
+    low, high = (
+        0.5 + 0.5 * math.tanh((log_odds(value) + m) / 2) for m in (-margin, margin)
+    )
     return min(low, value), max(high, value)
 
 
@@ -319,12 +351,14 @@ def auc_change(
     samples: int = 1_000,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """Delta MIA % between two trials over the same records, with separate scores and masks.
+    """Delta MIA % between two trials over the same records, with separate scores and
+    masks.
 
     Paired bootstrap: each resample draws records for both trials at once. Keys
-    `delta_mia_percent`, `_low`, `_high`, `delta_mia_significant` (1 where the 95 % interval leaves
-    0 out). Resamples that lack a class, or in which both AUCs are 0, are left out; where the
-    baseline's alone is 0 the change is infinite. All NaN where the baseline's AUC is 0.
+    `delta_mia_percent`, `_low`, `_high`, `delta_mia_significant` (1 where the 95 %
+    interval leaves 0 out). Resamples that lack a class, or in which both AUCs are 0,
+    are left out; where the baseline's alone is 0 the change is infinite. All NaN where
+    the baseline's AUC is 0.
     """
     sides = [_Ranked(*check(*trial)), _Ranked(*check(*baseline))]
     n = len(sides[0].order)
@@ -343,7 +377,8 @@ def auc_change(
 
 
 def of_change(name: str, estimate: float, drawn: Floats) -> dict[str, float]:
-    """The figures of a change in percent and of its resampled values; NaN for one without an end.
+    """The figures of a change in percent and of its resampled values; NaN for one
+    without an end.
 
     >>> of_change("d", 2.0, np.full(9, 2.0))
     {'d_percent': 2.0, 'd_percent_low': 2.0, 'd_percent_high': 2.0, 'd_significant': 1.0}
@@ -358,9 +393,13 @@ def of_change(name: str, estimate: float, drawn: Floats) -> dict[str, float]:
 
 
 def interval(values: Floats) -> tuple[float, float]:
-    """The 95 % percentile interval of resampled values, some of which may be infinite."""
+    """The 95 % percentile interval of resampled values, some of which may be
+    infinite.
+    """
     # No point lies between a number and infinity.
-    method: Literal["linear", "nearest"] = "linear" if np.isfinite(values).all() else "nearest"
+    method: Literal["linear", "nearest"] = (
+        "linear" if np.isfinite(values).all() else "nearest"
+    )
     low, high = np.percentile(values, [_TAIL, 100.0 - _TAIL], method=method)
     return float(low), float(high)
 
@@ -388,5 +427,6 @@ class _Ranked:
         below = np.cumsum(others, axis=1) - 0.5 * others
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(
-                (members * below).sum(axis=1) / (members.sum(axis=1) * others.sum(axis=1))
+                (members * below).sum(axis=1)
+                / (members.sum(axis=1) * others.sum(axis=1))
             )

@@ -1,4 +1,6 @@
-"""All parse metrics of predictions at once, also on the records with and without one function."""
+"""All parse metrics of predictions at once, also on the records with and without one
+function.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +15,9 @@ from trainables.parse.match import APIS, ApiSet, Program
 class ParseScores:
     """Figures of one set of records, each in [0, 1].
 
-    `exact_match_anonymous` is the paper's EM, `api_*` its API match; `*_literal` compare strings
-    too. `num_api_examples` records have an API node and are averaged over.
+    `exact_match_anonymous` is the paper's EM, `api_*` its API match; `*_literal`
+    compare strings too. `num_api_examples` records have an API node and are averaged
+    over.
     """
 
     num_records: int
@@ -34,7 +37,10 @@ class ParseScores:
 
 
 def score(
-    gold: Sequence[Program], predicted: Sequence[Program], *, api_set: ApiSet | None = None
+    gold: Sequence[Program],
+    predicted: Sequence[Program],
+    *,
+    api_set: ApiSet | None = None,
 ) -> ParseScores:
     """Every figure; without `api_set` the list that fits the gold programs.
 
@@ -43,7 +49,8 @@ def score(
     >>> found.exact_match_anonymous, found.exact_match_literal, found.well_formed_rate
     (0.5, 0.0, 0.5)
 
-    Raises: InvalidInput for sides of different length, none, or a gold text that is no program.
+    Raises: InvalidInput for sides of different length, none, or a gold text that is no
+    program.
     """
     apis = APIS[api_set or match.api_set(gold)]
     exact = match.exact_match(gold, predicted)
@@ -76,7 +83,8 @@ def score_by_function(
     rule: str,
     api_set: ApiSet | None = None,
 ) -> dict[str, ParseScores]:
-    """Scores on the records whose gold program uses a function ("with"), "all" and "without".
+    """Scores on the records whose gold program uses a function ("with"), "all" and
+    "without".
 
     `rule` as in `parse.function_types.predicate`; an empty subset is left out.
 
@@ -85,7 +93,9 @@ def score_by_function(
     uses = predicate(rule)
     with_it = [p.graph is not None and uses(p.graph) for p in gold]
     if not any(with_it):
-        raise InvalidInput(f"expected a function that occurs in the gold programs, got {rule!r}")
+        raise InvalidInput(
+            f"expected a function that occurs in the gold programs, got {rule!r}"
+        )
     api_set = api_set or match.api_set(gold)
     subsets = {
         "with": [i for i, some in enumerate(with_it) if some],
@@ -93,7 +103,9 @@ def score_by_function(
         "without": [i for i, some in enumerate(with_it) if not some],
     }
     return {
-        name: score([gold[i] for i in ids], [predicted[i] for i in ids], api_set=api_set)
+        name: score(
+            [gold[i] for i in ids], [predicted[i] for i in ids], api_set=api_set
+        )
         for name, ids in subsets.items()
         if ids
     }

@@ -1,9 +1,9 @@
 """Semantic error rate: intent and slot errors over the number of intents and slots.
 
-SER = sum (intent wrong + S + D + I) / sum (1 + reference slots), over all utterances together and
-never a mean of their ratios (Su et al. 2018; Makhoul et al. 1999 with the intent as one more slot).
-Without intents it is the slot error rate: the 1 is left out. Insertions make it exceed 1 at times.
-Lower is better.
+SER = sum (intent wrong + S + D + I) / sum (1 + reference slots), over all utterances
+together and never a mean of their ratios (Su et al. 2018; Makhoul et al. 1999 with the
+intent as one more slot). Without intents it is the slot error rate: the 1 is left out.
+Insertions make it exceed 1 at times. Lower is better.
 """
 
 import numpy as np
@@ -35,12 +35,15 @@ def value(counts: Counts) -> NDArray[np.float64]:
 def symmetric(counts: Counts) -> NDArray[np.float64]:
     """F-SER: harmonic mean of SER and of SER with the hypothesis as the reference.
 
-    Deletions of one are insertions of the other, so the errors are the same (Anand et al. 2023).
+    Deletions of one are insertions of the other, so the errors are the same (Anand et
+    al. 2023).
     """
     errors = _errors(counts)
     slots = counts.reference_slots + counts.hypothesis_slots
     # 2 / (a/e + b/e) with a, b the two denominators.
-    return np.asarray(2.0 * errors / np.maximum(2 * counts.reference_intents + slots, 1))
+    return np.asarray(
+        2.0 * errors / np.maximum(2 * counts.reference_intents + slots, 1)
+    )
 
 
 def _errors(counts: Counts) -> NDArray[np.float64]:

@@ -1,5 +1,5 @@
-"""Entity-level micro F1 of slots: in conlleval's reading of tags, as seqeval's default mode, and
-in the strict IOB2 reading, as seqeval's strict mode.
+"""Entity-level micro F1 of slots: in conlleval's reading of tags, as seqeval's default
+mode, and in the strict IOB2 reading, as seqeval's strict mode.
 
 0/0 is 0, as in seqeval: where neither side has a slot, F1 is 0.
 """
@@ -12,7 +12,13 @@ from trainables.metrics._counts import Counts, OfCounts
 
 OF_LABELS = "slots"  # without them it is undefined
 FIGURES = (
-    nlu_rate(name="slot_f1", label="slot F1", better="higher", has_bounds=True, is_validated=True),
+    nlu_rate(
+        name="slot_f1",
+        label="slot F1",
+        better="higher",
+        has_bounds=True,
+        is_validated=True,
+    ),
     *(
         nlu_rate(name=f"slot_{side}", label=f"slot {side}", better="higher")
         for side in ("precision", "recall")

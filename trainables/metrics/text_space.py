@@ -1,15 +1,16 @@
-"""How close generated text is to human text in a space of features: MAUVE (Pillutla et al. 2021),
-and precision and recall by nearest neighbours (Kynkäänniemi et al. 2019).
+"""How close generated text is to human text in a space of features: MAUVE (Pillutla et
+al. 2021), and precision and recall by nearest neighbours (Kynkäänniemi et al. 2019).
 
-For MAUVE rows of features are clustered together, and the divergence curve of the two histograms is
-integrated. A value depends on the features, the number of texts and the number of clusters: compare
-within one setting only. The features here are TF-IDF of characters with a truncated SVD, which need
-no model.
+For MAUVE rows of features are clustered together, and the divergence curve of the two
+histograms is integrated. A value depends on the features, the number of texts and the
+number of clusters: compare within one setting only. The features here are TF-IDF of
+characters with a truncated SVD, which need no model.
 
-By neighbours a side's region is the union of balls around its rows, each as wide as the distance to
-the row's k-th neighbour on its own side. Precision (plausibility) is the share of generated rows in
-the human region; recall (coverage) is the share of human rows in the generated region. A generator
-that repeats one good sentence has high precision and no recall.
+By neighbours a side's region is the union of balls around its rows, each as wide as the
+distance to the row's k-th neighbour on its own side. Precision (plausibility) is the
+share of generated rows in the human region; recall (coverage) is the share of human
+rows in the generated region. A generator that repeats one good sentence has high
+precision and no recall.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,9 @@ Floats = NDArray[np.float64]
 def figures(
     generated: Sequence[str], human: Sequence[str], *, max_texts: int, seed: int
 ) -> dict[str, float | int | None]:
-    """Every figure by its name; `mauve` alone, None, for fewer than 10 texts of a side."""
+    """Every figure by its name; `mauve` alone, None, for fewer than 10 texts of a
+    side.
+    """
     if min(len(generated), len(human)) < 10:
         return {"mauve": None}
     ours, theirs = features_of_both(generated, human, max_texts=max_texts, seed=seed)
@@ -47,24 +50,34 @@ def figures(
 
 
 def features_of_both(
-    generated: Sequence[str], human: Sequence[str], *, max_texts: int = 2_000, seed: int = 0
+    generated: Sequence[str],
+    human: Sequence[str],
+    *,
+    max_texts: int = 2_000,
+    seed: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Rows of equally many texts of both sides, drawn at random, in one space of features."""
+    """Rows of equally many texts of both sides, drawn at random, in one space of
+    features.
+    """
     n = min(len(generated), len(human), max_texts)
     rng = np.random.default_rng(seed)
-    sides = [[side[i] for i in rng.permutation(len(side))[:n]] for side in (generated, human)]
+    sides = [
+        [side[i] for i in rng.permutation(len(side))[:n]] for side in (generated, human)
+    ]
     rows = text_features([*sides[0], *sides[1]], seed=seed)
     return rows[:n], rows[n:]
 
 
 def mauve(p: Floats, q: Floats, *, seed: int = 0) -> dict[str, float]:
-    """MAUVE of feature rows [n, d] and [m, d], all finite, in (0, 1], by k = max(2, n / 10)
-    clusters; `mauve_smoothed` with half a count added to each (MAUVE*).
+    """MAUVE of feature rows [n, d] and [m, d], all finite, in (0, 1], by k = max(2, n /
+    10) clusters; `mauve_smoothed` with half a count added to each (MAUVE*).
     """
     n = min(len(p), len(q))
     k = max(2, round(n / 10))
     labels = _clusters(np.concatenate([p, q]), k=k, seed=seed)
-    counts = [np.bincount(side, minlength=k) for side in (labels[: len(p)], labels[len(p) :])]
+    counts = [
+        np.bincount(side, minlength=k) for side in (labels[: len(p)], labels[len(p) :])
+    ]
     return {
         "mauve": of_histograms(*counts),
         "mauve_smoothed": of_histograms(*counts, smoothing=0.5),
@@ -79,11 +92,12 @@ def of_histograms(
     *,
     smoothing: float = 0.0,
 ) -> float:
-    """MAUVE of two histograms over the same clusters: the mean area under the divergence curve.
+    """MAUVE of two histograms over the same clusters: the mean area under the
+    divergence curve.
 
-    The curve's points are (exp(-5 KL(Q||R)), exp(-5 KL(P||R))) for mixtures R = wP + (1 - w)Q, and
-    the corners (0, 1), (1, 0). Points of equal x are ordered by falling y: without that the area of
-    two equal histograms can come out too small.
+    The curve's points are (exp(-5 KL(Q||R)), exp(-5 KL(P||R))) for mixtures R = wP + (1
+    - w)Q, and the corners (0, 1), (1, 0). Points of equal x are ordered by falling y:
+    without that the area of two equal histograms can come out too small.
 
     >>> of_histograms([1, 1], [1, 1]), round(of_histograms([3, 1], [1, 3]), 6)
     (1.0, 0.559611)
@@ -112,7 +126,9 @@ def text_features(texts: Sequence[str], *, seed: int) -> Floats:
     if width < 1:
         return np.asarray(sparse.toarray(), dtype=np.float64)
     with np.errstate(invalid="ignore"):  # equal texts have no variance to explain
-        reduced = TruncatedSVD(n_components=width, random_state=seed).fit_transform(sparse)
+        reduced = TruncatedSVD(n_components=width, random_state=seed).fit_transform(
+            sparse
+        )
     return np.asarray(reduced, dtype=np.float64)
 
 
@@ -128,7 +144,9 @@ def _clusters(rows: Floats, *, k: int, seed: int) -> NDArray[np.int64]:
         return np.zeros(len(rows), dtype=np.int64)
     rows = PCA(n_components=_VARIANCE, random_state=seed).fit_transform(rows)
     k = min(k, distinct)
-    found = KMeans(n_clusters=k, n_init=1, max_iter=100, random_state=seed).fit_predict(rows)
+    found = KMeans(n_clusters=k, n_init=1, max_iter=100, random_state=seed).fit_predict(
+        rows
+    )
     return np.asarray(found, dtype=np.int64)
 
 
@@ -138,8 +156,8 @@ def _area(x: Floats, y: Floats) -> float:
 
 
 def neighbours(generated: Floats, human: Floats) -> dict[str, float]:
-    """Precision and recall of feature rows [n, d] and [m, d], compared by their direction, more
-    than 3 on each side.
+    """Precision and recall of feature rows [n, d] and [m, d], compared by their
+    direction, more than 3 on each side.
 
     >>> line = np.column_stack([np.ones(9), np.arange(9.0)])
     >>> neighbours(line, line)
@@ -148,7 +166,10 @@ def neighbours(generated: Floats, human: Floats) -> dict[str, float]:
     from sklearn.preprocessing import normalize
 
     ours, theirs = normalize(generated), normalize(human)
-    return {"neighbour_precision": _inside(ours, theirs), "neighbour_recall": _inside(theirs, ours)}
+    return {
+        "neighbour_precision": _inside(ours, theirs),
+        "neighbour_recall": _inside(theirs, ours),
+    }
 
 
 def _inside(rows: Floats, region: Floats) -> float:
@@ -157,7 +178,9 @@ def _inside(rows: Floats, region: Floats) -> float:
     from sklearn.neighbors import NearestNeighbors
 
     # The first neighbour of a row on its own side is the row itself.
-    own, _ = NearestNeighbors(n_neighbors=_NEIGHBOURS + 1).fit(region).kneighbors(region)
+    own, _ = (
+        NearestNeighbors(n_neighbors=_NEIGHBOURS + 1).fit(region).kneighbors(region)
+    )
     radius = own[:, -1]
     # A ball's edge belongs to it, and equal texts lie on it only up to rounding.
     within = pairwise_distances(rows, region) <= radius * (1 + 1e-9) + 1e-9

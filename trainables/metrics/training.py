@@ -6,14 +6,22 @@ from collections.abc import Sequence
 from trainables.figures import VALIDATION, Figure, nlu_rate, public, text_figure
 
 CLIP_DIFFERENCE = "clip_difference"
-# Computed from private records without noise, all but the norm of the noise and the error before.
+# Computed from private records without noise, all but the norm of the noise and the
+# error before.
 FIGURES = (
     nlu_rate(
         name="ser_before_training",
-        label="SER at epsilon 0: from the names of the labels, before any record was read",
+        label="SER at epsilon 0: from the names of the labels, before any record was"
+        " read",
         better="lower",
     ),
-    Figure(name="train_loss", label="training loss", better="lower", unit="nats", per_epoch=True),
+    Figure(
+        name="train_loss",
+        label="training loss",
+        better="lower",
+        unit="nats",
+        per_epoch=True,
+    ),
     Figure(
         name="gradient_norm",
         label="mean gradient norm before clipping (over alpha_k)",
@@ -60,9 +68,9 @@ SUMS = ("loss", "records", "lost", "norm", "clipped", "nonfinite", "units")
 
 
 def of_sums(sums: Sequence[float]) -> dict[str, float]:
-    """The figures of an epoch from the sums over its steps, in the order of `SUMS`. `units` are
-    the clipping units: records or micro-batches. Means are over finite losses and norms, NaN where
-    there is none.
+    """The figures of an epoch from the sums over its steps, in the order of `SUMS`.
+    `units` are the clipping units: records or micro-batches. Means are over finite
+    losses and norms, NaN where there is none.
 
     >>> found = of_sums([3.0, 3.0, 1.0, 8.0, 1.0, 0.0, 4.0])
     >>> found["train_loss"], found["gradient_norm"], found["clip_fraction"]

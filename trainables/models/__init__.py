@@ -1,7 +1,7 @@
 """Models. Each file is one architecture: `build(...)` returns a torch module.
 
-Its kind says its inputs and outputs: "frames" (utterances, intents and slots), "text" (a
-language model), "pairs" (utterances, programs).
+Its kind says its inputs and outputs: "frames" (utterances, intents and slots), "text"
+(a language model), "pairs" (utterances, programs).
 """
 
 ENTRIES = {

@@ -1,9 +1,11 @@
-"""A BERT encoder (Devlin et al. 2019) with an intent head and a CRF on first word pieces.
+"""A BERT encoder (Devlin et al. 2019) with an intent head and a CRF on first word
+pieces.
 
-The paper's sizes (Dupuy et al. 2021, 4.2): 4 layers, 12 heads, width 312, feed-forward 1200. Rows
-are packed: linear layers and norms see no padding, attention takes records of equal length
-together. `encoder` is `scratch` (random weights, hashed pieces, no vocabulary), `minilm` (the first
-layers of MiniLM-L6, an extra), a local folder or a hub name.
+The paper's sizes (Dupuy et al. 2021, 4.2): 4 layers, 12 heads, width 312, feed-forward
+1200. Rows are packed: linear layers and norms see no padding, attention takes records
+of equal length together. `encoder` is `scratch` (random weights, hashed pieces, no
+vocabulary), `minilm` (the first layers of MiniLM-L6, an extra), a local folder or a hub
+name.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from trainables.models.nlu.bert import Bert
 
 SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
-# Families whose layers are ours under other names, so that exact clipping can train them.
+# Families whose layers are ours under other names, so that exact clipping can train
+# them.
 COVERED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 _SCRATCH = ReadOnlyIf(encoder="scratch")
 
@@ -36,14 +39,17 @@ class Config(ModelConfig):
 
     name: Literal["bert"] = "bert"
     encoder: str = "scratch"
-    """scratch | a shipped encoder | minilm (extra) | a folder or hub name of a BERT, RoBERTa,
-    XLM-RoBERTa, CamemBERT or ELECTRA"""
+    """scratch | a shipped encoder | minilm (extra) | a folder or hub name of a BERT,
+    RoBERTa, XLM-RoBERTa, CamemBERT or ELECTRA
+    """
     trained: Literal["all", "biases"] = "all"
-    """biases: only biases, norms and the heads (BitFit, Bu et al. 2022); frozen weights take no
-    share of the clip norm and no noise"""
+    """biases: only biases, norms and the heads (BitFit, Bu et al. 2022); frozen weights
+    take no share of the clip norm and no noise
+    """
     num_layers: Depth = 4
-    """number of encoder layers, the first ones of a loaded encoder; default: 4, or all of a folder
-    with fewer"""
+    """number of encoder layers, the first ones of a loaded encoder; default: 4, or all
+    of a folder with fewer
+    """
     word_buckets: Annotated[int, _SCRATCH, Field(ge=3, le=MAX_ROWS)] = 8_192
     """scratch: number of buckets of hashed pieces"""
     hidden_size: Annotated[int, _SCRATCH, Field(ge=2, le=MAX_WIDTH)] = 312
@@ -55,8 +61,9 @@ class Config(ModelConfig):
     dropout: Rate = 0.1
     """dropout rate"""
     pooling: Literal["first", "mean"] = "first"
-    """what the intent head reads: the state of [CLS], or the mean over all pieces, which encoders
-    of sentences such as MiniLM were trained with"""
+    """what the intent head reads: the state of [CLS], or the mean over all pieces,
+    which encoders of sentences such as MiniLM were trained with
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -66,12 +73,16 @@ class Config(ModelConfig):
             return fields
         found = _layers_of(fields.get("encoder"))
         default = cls.model_fields["num_layers"].default
-        return fields if found is None or found >= default else {**fields, "num_layers": found}
+        return (
+            fields
+            if found is None or found >= default
+            else {**fields, "num_layers": found}
+        )
 
 
 def _layers_of(encoder: Any) -> int | None:
-    """The number of layers of an encoder on this disk; None for others and for unusable ones, which
-    `require_usable` refuses.
+    """The number of layers of an encoder on this disk; None for others and for unusable
+    ones, which `require_usable` refuses.
     """
     if not isinstance(encoder, str) or not (
         encoder in shipped_encoders() or Path(encoder).expanduser().is_dir()
@@ -84,8 +95,8 @@ def _layers_of(encoder: Any) -> int | None:
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
-    """Refuse an encoder of `sweep pretrain` that was trained on the trial's records, and one that
-    cannot be trained.
+    """Refuse an encoder of `sweep pretrain` that was trained on the trial's records,
+    and one that cannot be trained.
 
     Raises: InvalidInput for such an encoder.
     """
@@ -96,7 +107,8 @@ def require_usable(config: Config, data: DataConfig) -> None:
 def covered_encoder(config: Config) -> PublicEncoder:
     """The public encoder whose first layers are trained.
 
-    Raises: InvalidData where it cannot be found or used, InvalidInput where it has fewer layers.
+    Raises: InvalidData where it cannot be found or used, InvalidInput where it has
+    fewer layers.
     """
     found = public_encoder(config.encoder)
     about, other = found.config, ""
@@ -111,12 +123,14 @@ def covered_encoder(config: Config) -> PublicEncoder:
     if other:
         raise InvalidData(
             "expected model.encoder of a family whose layers can be trained"
-            f" ({', '.join(COVERED)}; gelu, embeddings as wide as layers), got {config.encoder!r}"
+            f" ({', '.join(COVERED)}; gelu, embeddings as wide as layers), got"
+            f" {config.encoder!r}"
             f" with {other}; model.name=features reads it as it is"
         )
     if config.num_layers > about.num_layers:
         raise InvalidInput(
-            f"expected model.num_layers <= {about.num_layers} with model.encoder={config.encoder},"
+            f"expected model.num_layers <= {about.num_layers} with"
+            f" model.encoder={config.encoder},"
             f" got {config.num_layers}"
         )
     return found
@@ -125,7 +139,8 @@ def covered_encoder(config: Config) -> PublicEncoder:
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     """A BERT; what is not loaded is drawn from `seed`.
 
-    Raises: InvalidInput where the encoder cannot be found or its width is no multiple of its heads.
+    Raises: InvalidInput where the encoder cannot be found or its width is no multiple
+    of its heads.
     """
     from trainables.models.nlu.bert import Bert
     from trainables.models.nlu.bert_weights import source_of
@@ -133,7 +148,8 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     source = source_of(config)
     if source.sizes.width % source.sizes.heads:
         raise InvalidInput(
-            f"expected model.hidden_size to be a multiple of model.num_heads={source.sizes.heads},"
+            f"expected model.hidden_size to be a multiple of"
+            f" model.num_heads={source.sizes.heads},"
             f" got {source.sizes.width}"
         )
     with torch_seeded(stream_seed(seed, "model", "bert")):

@@ -1,9 +1,11 @@
-"""A causal language model of GPT-2's shape (Radford et al. 2019), small, over packed rows.
+"""A causal language model of GPT-2's shape (Radford et al. 2019), small, over packed
+rows.
 
-Pre-norm blocks, learned positions, GELU in its tanh form, output scores by the transposed word
-table. The layers support book-keeping, so clipped sums of per-record gradients are exact, the tied
-table included. `model.encoder` is the source of weights: `scratch`, a local directory or a hub name
-(GPT-2's weights fit this module; see `_hub_lm` for other models).
+Pre-norm blocks, learned positions, GELU in its tanh form, output scores by the
+transposed word table. The layers support book-keeping, so clipped sums of per-record
+gradients are exact, the tied table included. `model.encoder` is the source of weights:
+`scratch`, a local directory or a hub name (GPT-2's weights fit this module; see
+`_hub_lm` for other models).
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _SCRATCH = ReadOnlyIf(encoder="scratch")
 
 
 class Config(ModelConfig):
-    """The fields of `model` with `name: causal_lm`; 2.9 million parameters at 2,048 words."""
+    """The fields of `model` with `name: causal_lm`; 2.9 million parameters at 2,048
+    words.
+    """
 
     name: Literal["causal_lm"] = "causal_lm"
     encoder: str = "scratch"

@@ -1,8 +1,9 @@
-"""CLC: character CNN, word vectors, two biLSTM layers; intent head, CRF (Dupuy et al. 2021, 4.2).
+"""CLC: character CNN, word vectors, two biLSTM layers; intent head, CRF (Dupuy et al.
+2021, 4.2).
 
-The paper's sizes: 384 units a direction, two layers. Choices that it leaves open: the intent head
-reads the mean of the top layer's states over the utterance; characters are printable ASCII; word
-vectors are hashed unless a public file is named.
+The paper's sizes: 384 units a direction, two layers. Choices that it leaves open: the
+intent head reads the mean of the top layer's states over the utterance; characters are
+printable ASCII; word vectors are hashed unless a public file is named.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Config(ModelConfig):
         ReadOnlyIf(freeze_embeddings=False),
         Field(ge=2, le=MAX_ROWS),
     ] = 8_192
-    """number of buckets of hashed words; with a file, number of its first rows that are trained"""
+    """number of buckets of hashed words; with a file, number of its first rows that are
+    trained
+    """
     word_dim: Annotated[Width, ReadOnlyIf(word_vectors="hashed")] = 50
     """width of hashed word vectors"""
     char_dim: Width = 16

@@ -1,8 +1,9 @@
-"""Function types: the API calls and type names that a program uses (Mireshghallah et al. 2022).
+"""Function types: the API calls and type names that a program uses (Mireshghallah et
+al. 2022).
 
-The paper counts "the set of unique, discrete node labels in the semantic parse tree, corresponding
-to API methods". Here: heads of calls and names inside type arguments. Not counted: `let`,
-variables, argument names, literals, `lambda` and its parameter list.
+The paper counts "the set of unique, discrete node labels in the semantic parse tree,
+corresponding to API methods". Here: heads of calls and names inside type arguments. Not
+counted: `let`, variables, argument names, literals, `lambda` and its parameter list.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _VARIABLE = re.compile(r"x[0-9]+")
 def occurrences(
     program: str | Tree | Graph, *, kinds: tuple[Kind, ...] = ("call", "type")
 ) -> tuple[str, ...]:
-    """Every occurrence, by default of heads of calls and of names of types; an expression that
-    `let` binds counts once, at its definition.
+    """Every occurrence, by default of heads of calls and of names of types; an
+    expression that `let` binds counts once, at its definition.
 
     >>> occurrences('(let (x0 (Now)) (f x0 (^(Event) g x0)))')
     ('Now', 'Event', 'g', 'f')
@@ -30,7 +31,9 @@ def occurrences(
     """
     nodes = (program if isinstance(program, Graph) else graph(program)).nodes
     return tuple(
-        node.label for node in nodes if node.kind in kinds and not _VARIABLE.fullmatch(node.label)
+        node.label
+        for node in nodes
+        if node.kind in kinds and not _VARIABLE.fullmatch(node.label)
     )
 
 
@@ -42,7 +45,8 @@ def function_types(
 
 
 def predicate(rule: str) -> Callable[[str | Tree | Graph], bool]:
-    """Whether a program uses a function: `Name` exactly, or `Name*` for a prefix of names.
+    """Whether a program uses a function: `Name` exactly, or `Name*` for a prefix of
+    names.
 
     `EventOnDate*` is the paper's "EventOnDate", `WeatherQueryApi` its "Weather".
 
@@ -53,7 +57,9 @@ def predicate(rule: str) -> Callable[[str | Tree | Graph], bool]:
     """
     stem = rule.removesuffix("*")
     if not stem or not stem.strip():
-        raise InvalidInput(f"expected a function name or a name with * at its end, got {rule!r}")
+        raise InvalidInput(
+            f"expected a function name or a name with * at its end, got {rule!r}"
+        )
 
     def uses(program: str | Tree | Graph) -> bool:
         found = function_types(program, kinds=("call",))

@@ -1,8 +1,9 @@
-"""A program as a graph: calls, types and literals are nodes, `let` variables are shared nodes.
+"""A program as a graph: calls, types and literals are nodes, `let` variables are shared
+nodes.
 
-As in Zhou et al. 2022 (microsoft/online_semantic_parsing), each call head is a node, each name
-inside a type argument is a separate node, and literals are leaves. A `let` adds only re-entrancy:
-its variable *is* the node of the bound expression.
+As in Zhou et al. 2022 (microsoft/online_semantic_parsing), each call head is a node,
+each name inside a type argument is a separate node, and literals are leaves. A `let`
+adds only re-entrancy: its variable *is* the node of the bound expression.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def run(step: Callable[[Part], Generator[Part, Value, Value]], part: Part) -> Va
     answer: Value | None = None
     while True:
         try:
-            wanted = next(open_steps[-1]) if answer is None else open_steps[-1].send(answer)
+            wanted = (
+                next(open_steps[-1]) if answer is None else open_steps[-1].send(answer)
+            )
         except StopIteration as stop:
             open_steps.pop()
             answer = stop.value
@@ -58,7 +61,9 @@ def run(step: Callable[[Part], Generator[Part, Value, Value]], part: Part) -> Va
             answer = None
 
 
-Kind = Literal["call", "type", "string", "long", "number", "boolean", "constant", "structure"]
+Kind = Literal[
+    "call", "type", "string", "long", "number", "boolean", "constant", "structure"
+]
 STRING = '"STRING"'
 
 
@@ -66,8 +71,9 @@ STRING = '"STRING"'
 class Node:
     """One node. `edges` are (name, index of the child), children always before parents.
 
-    A positional argument's edge is "0", "1", ..., a named one's ":name", a type argument's "^0".
-    Kind "structure" is syntax: an ascription "^", a lambda's parameter, `()`.
+    A positional argument's edge is "0", "1", ..., a named one's ":name", a type
+    argument's "^0". Kind "structure" is syntax: an ascription "^", a lambda's
+    parameter, `()`.
     """
 
     label: str
@@ -88,7 +94,8 @@ class Graph:
 
 
 def graph(program: str | Tree) -> Graph:
-    """The graph of a program, its arguments in canonical order, its numbers in canonical form.
+    """The graph of a program, its arguments in canonical order, its numbers in
+    canonical form.
 
     >>> for node in graph('(let (x0 (Now)) (f x0 (g x0)))').nodes:
     ...     print(node.label, node.edges)
@@ -101,7 +108,9 @@ def graph(program: str | Tree) -> Graph:
     builder = _Builder()
     root = run(builder.step, read(program) if isinstance(program, str) else program)
     nodes = builder.nodes
-    if root != len(nodes) - 1:  # the body is a variable, or was bound before an unused one
+    if (
+        root != len(nodes) - 1
+    ):  # the body is a variable, or was bound before an unused one
         nodes = [*nodes, Node("let", "structure", (("0", root),))]
     return Graph(tuple(nodes))
 
@@ -179,7 +188,9 @@ class _Builder:
         if atom in self._bound:
             return self._bound[atom]
         if is_key(atom):
-            raise LispressError("expected an argument name inside a call, got one alone")
+            raise LispressError(
+                "expected an argument name inside a call, got one alone"
+            )
         if is_string(atom):
             return self._add(canonical_atom(atom), "string")
         if is_long(atom):
@@ -204,7 +215,9 @@ class _Builder:
 
     def _let(self, rest: tuple[Tree, ...]) -> Generator[Tree, int, int]:
         if len(rest) != 2 or isinstance(rest[0], str) or len(rest[0]) % 2:
-            raise LispressError("expected let with pairs of name and value, then one body")
+            raise LispressError(
+                "expected let with pairs of name and value, then one body"
+            )
         bindings, body = rest
         outer: list[tuple[str, int | None]] = []
         for name, value in zip(bindings[::2], bindings[1::2], strict=True):
@@ -219,7 +232,9 @@ class _Builder:
 
     def _lambda(self, rest: tuple[Tree, ...]) -> Generator[Tree, int, int]:
         if len(rest) != 2 or isinstance(rest[0], str):
-            raise LispressError("expected lambda with a list of parameters, then one body")
+            raise LispressError(
+                "expected lambda with a list of parameters, then one body"
+            )
         parameters = (rest[0],) if is_prefixed(rest[0]) else rest[0]
         outer: list[tuple[str, int | None]] = []
         edges: list[tuple[str, int]] = []
@@ -236,7 +251,9 @@ class _Builder:
 
     def _field(self, name: str, rest: tuple[Tree, ...]) -> Generator[Tree, int, int]:
         if len(rest) != 1:
-            raise LispressError(f"expected one object whose field is read, got {len(rest)}")
+            raise LispressError(
+                f"expected one object whose field is read, got {len(rest)}"
+            )
         subject = yield rest[0]
         path = self._add(f'(Path "{name}")', "constant")
         return self._add("get", "call", (("0", subject), ("1", path)))
@@ -256,7 +273,9 @@ class _Builder:
             edges.append((f"^{place}", (yield part)))
         return self._add(tree[0], "type", tuple(edges))
 
-    def _add(self, label: str, kind: Kind, edges: tuple[tuple[str, int], ...] = ()) -> int:
+    def _add(
+        self, label: str, kind: Kind, edges: tuple[tuple[str, int], ...] = ()
+    ) -> int:
         self.nodes.append(Node(label, kind, edges))
         return len(self.nodes) - 1
 
@@ -276,7 +295,9 @@ def _split(head: Tree) -> tuple[str, tuple[Tree, ...]]:
     else:
         types, name = (), head
     if not isinstance(name, str) or is_string(name) or is_key(name) or is_long(name):
-        raise LispressError("expected a call to begin with a function's name, got something else")
+        raise LispressError(
+            "expected a call to begin with a function's name, got something else"
+        )
     return name, types
 
 

@@ -2,9 +2,9 @@
 
     (Yield (> (size x0) 0L))   ->   Yield/1  >/2  size/1  x0/-  0L/-
 
-It is lossless and a third as long as the bracket form. A decoder that counts open parts can only
-write complete programs. A call with type arguments is one token; so is a lambda with its parameter;
-a named argument is a token of arity 1 around its value.
+It is lossless and a third as long as the bracket form. A decoder that counts open parts
+can only write complete programs. A call with type arguments is one token; so is a
+lambda with its parameter; a named argument is a token of arity 1 around its value.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def linearise(program: str | Tree) -> list[str]:
 def delinearise(tokens: Iterable[str]) -> Tree:
     """The tree of the tokens of one program.
 
-    Raises: LispressError where tokens are missing or left over, or a token is none of `linearise`.
+    Raises: LispressError where tokens are missing or left over, or a token is none of
+    `linearise`.
     """
     # Each open token, the children it needs, those it has.
     waiting: list[tuple[str, int, list[Tree | _Named]]] = []
@@ -68,9 +69,13 @@ def delinearise(tokens: Iterable[str]) -> Tree:
             else:
                 done = tree
     if done is None:
-        raise LispressError(f"expected more tokens, {len(waiting)} calls are open at the end")
+        raise LispressError(
+            f"expected more tokens, {len(waiting)} calls are open at the end"
+        )
     if isinstance(done, _Named):
-        raise LispressError("expected a named argument inside a call, got one elsewhere")
+        raise LispressError(
+            "expected a named argument inside a call, got one elsewhere"
+        )
     return done
 
 
@@ -91,7 +96,9 @@ def arity(token: str) -> int:
 
 
 def is_argument_name(token: str) -> bool:
-    """Whether a token names an argument of the call around it; ":" alone is a function's name."""
+    """Whether a token names an argument of the call around it; ":" alone is a
+    function's name.
+    """
     return token.startswith(":") and token.rpartition("/")[0] != ":"
 
 
@@ -101,8 +108,15 @@ def is_let(token: str) -> bool:
 
 
 def is_call(token: str) -> bool:
-    """Whether a token is a call of a named function, whose children may be named arguments."""
-    if is_string(token) or token.endswith(_ATOM) or token in ("()/0", "#/1") or is_let(token):
+    """Whether a token is a call of a named function, whose children may be named
+    arguments.
+    """
+    if (
+        is_string(token)
+        or token.endswith(_ATOM)
+        or token in ("()/0", "#/1")
+        or is_let(token)
+    ):
         return False
     return not (is_argument_name(token) or token.startswith((_FIELD, _AS, _LAMBDA)))
 
@@ -147,7 +161,9 @@ def _children(tree: Tree | _Named, found: list[str]) -> Sequence[Tree | _Named]:
         return (tree.value,)
     if isinstance(tree, str):
         if is_key(tree):
-            raise LispressError("expected an argument name inside a call, got one alone")
+            raise LispressError(
+                "expected an argument name inside a call, got one alone"
+            )
         found.append(tree if is_string(tree) else tree + _ATOM)
         return ()
     if not tree:
@@ -159,23 +175,34 @@ def _children(tree: Tree | _Named, found: list[str]) -> Sequence[Tree | _Named]:
         return tree[-1:]
     if head == "let":
         if len(rest) != 2 or isinstance(rest[0], str) or len(rest[0]) % 2:
-            raise LispressError("expected let with pairs of name and value, then one body")
+            raise LispressError(
+                "expected let with pairs of name and value, then one body"
+            )
         found.append(f"let/{len(rest[0]) + 1}")
         return (*rest[0], rest[1])
     if head == "lambda":
         if len(rest) != 2:
-            raise LispressError("expected lambda with a list of parameters, then one body")
+            raise LispressError(
+                "expected lambda with a list of parameters, then one body"
+            )
         found.append(f"{_LAMBDA}{write(rest[0])}/1")
         return rest[1:]
     if is_key(head):
         if len(rest) != 1:
-            raise LispressError(f"expected one object whose field is read, got {len(rest)}")
+            raise LispressError(
+                f"expected one object whose field is read, got {len(rest)}"
+            )
         found.append(f"({head}/1")
         return rest
     named = is_prefixed(head) and isinstance(head[2], str) and head[0] == "^"
     if not named and (not isinstance(head, str) or is_string(head)):
-        raise LispressError("expected a call to begin with a function's name, got something else")
-    parts = [_Named(name, value) if is_key(name) else value for name, value in arguments(rest)]
+        raise LispressError(
+            "expected a call to begin with a function's name, got something else"
+        )
+    parts = [
+        _Named(name, value) if is_key(name) else value
+        for name, value in arguments(rest)
+    ]
     found.append(f"{write(head)}/{len(parts)}")
     return parts
 
@@ -190,11 +217,15 @@ def _assemble(token: str, children: Sequence[Tree | _Named]) -> Tree | _Named:
     if is_call(token):
         parts: list[Tree] = [read(name)]
         for child in children:
-            parts += (child.name, child.value) if isinstance(child, _Named) else (child,)
+            parts += (
+                (child.name, child.value) if isinstance(child, _Named) else (child,)
+            )
         return tuple(parts)
     trees = [child for child in children if not isinstance(child, _Named)]
     if len(trees) != len(children):
-        raise LispressError("expected a named argument inside a call, got one elsewhere")
+        raise LispressError(
+            "expected a named argument inside a call, got one elsewhere"
+        )
     if name == "()":
         return ()
     if name == "let":
@@ -210,15 +241,17 @@ def _assemble(token: str, children: Sequence[Tree | _Named]) -> Tree | _Named:
     return _Named(name, trees[0])
 
 
-# "expression": anything but a named argument; "argument": that too; "name": a variable's name.
+# "expression": anything but a named argument; "argument": that too; "name": a
+# variable's name.
 Slot = Literal["expression", "argument", "name"]
 SLOTS: tuple[Slot, ...] = ("expression", "argument", "name")
 
 
 @dataclass(slots=True)
 class PrefixState:
-    """A program of which some tokens were written: which may follow, and its end. A writer that
-    checks it before every token, and keeps a budget, can only write complete programs.
+    """A program of which some tokens were written: which may follow, and its end. A
+    writer that checks it before every token, and keeps a budget, can only write
+    complete programs.
 
     >>> state = PrefixState()
     >>> for token in ("let/3", "x0/-", "Now/0"):
@@ -232,7 +265,8 @@ class PrefixState:
     """
 
     pending: int = 1  # parts that are still missing; 0 where the program is complete
-    # Open tokens: what their parts are (None: let's, which alternate), parts needed, parts had.
+    # Open tokens: what their parts are (None: let's, which alternate), parts needed,
+    # parts had.
     _open: list[tuple[Slot | None, int, int]] = field(default_factory=list)
 
     @property

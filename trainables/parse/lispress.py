@@ -1,12 +1,14 @@
-"""Lispress, the S-expressions of SMCalFlow and TreeDST (Semantic Machines et al., TACL 2020).
+"""Lispress, the S-expressions of SMCalFlow and TreeDST (Semantic Machines et al., TACL
+2020).
 
-    program := expression
-    expression := symbol | string | '(' expression* ')' | '^' expression expression | '#' expression
+    program := expression expression := symbol | string | '(' expression* ')' | '^'
+    expression expression | '#' expression
 
-A tree is plain data: an atom is a `str` (a string keeps its quotes and escapes), a list is a tuple
-of trees, `^T e` is ("^", T, e) and `#e` is ("#", e). No symbol is "^" or "#", so nothing clashes.
-Reading and writing use no recursion: depth costs memory, never the stack. Deep trees must not be
-compared with `==`, which recurses; compare what `write` gives.
+A tree is plain data: an atom is a `str` (a string keeps its quotes and escapes), a list
+is a tuple of trees, `^T e` is ("^", T, e) and `#e` is ("#", e). No symbol is "^" or
+"#", so nothing clashes. Reading and writing use no recursion: depth costs memory, never
+the stack. Deep trees must not be compared with `==`, which recurses; compare what
+`write` gives.
 """
 
 import re
@@ -30,7 +32,9 @@ _ARITY = {"^": 2, "#": 1}
 
 
 class LispressError(InvalidInput):
-    """A malformed program. The message states the problem and the character, never the text."""
+    """A malformed program. The message states the problem and the character, never the
+    text.
+    """
 
 
 def read(text: str) -> Tree:
@@ -41,34 +45,42 @@ def read(text: str) -> Tree:
     >>> read('(f "a (quoted) \\" b" #(Path "k"))')
     ('f', '"a (quoted) \\" b"', ('#', ('Path', '"k"')))
 
-    Raises: LispressError for brackets or quotes that do not match, nothing at all, or more than
-    one expression.
+    Raises: LispressError for brackets or quotes that do not match, nothing at all, or
+    more than one expression.
     """
-    # Each open frame: its mark, its parts so far. The bottom one collects the program itself.
+    # Each open frame: its mark, its parts so far. The bottom one collects the program
+    # itself.
     frames: list[tuple[str, list[Tree]]] = [("", [])]
     position, end = 0, len(text.rstrip())
     while position < end:
         token = _TOKEN.match(text, position)
         if token is None or token["bad"] is not None:
-            raise LispressError(f"expected a token at character {position}, got a broken one")
+            raise LispressError(
+                f"expected a token at character {position}, got a broken one"
+            )
         position = token.end()
         mark = token["mark"]
         if mark == ")":
             opened, parts = frames.pop()
             if opened != "(":
-                raise LispressError(f"expected no ')' at character {position - 1}, nothing is open")
+                raise LispressError(
+                    f"expected no ')' at character {position - 1}, nothing is open"
+                )
             frames[-1][1].append(tuple(parts))
         elif mark is not None:
             frames.append((mark, []))
             continue
         else:
             frames[-1][1].append(token["string"] or token["symbol"])
-        # A prefix is complete with its last operand, and so perhaps is the prefix around it.
+        # A prefix is complete with its last operand, and so perhaps is the prefix
+        # around it.
         while len(frames[-1][1]) == _ARITY.get(frames[-1][0]):
             opened, parts = frames.pop()
             frames[-1][1].append((opened, *parts))
     if len(frames) > 1:
-        raise LispressError(f"expected the end of {len(frames) - 1} open parts, the program ends")
+        raise LispressError(
+            f"expected the end of {len(frames) - 1} open parts, the program ends"
+        )
     found = frames[0][1]
     if len(found) != 1:
         raise LispressError(f"expected one expression, got {len(found)}")
@@ -144,7 +156,8 @@ def is_number(atom: str) -> bool:
 
 
 def arguments(parts: Sequence[Tree]) -> list[tuple[str, Tree]]:
-    """(name, value) of each argument: named ones as `:name`, the others by position, "0", "1", ...
+    """(name, value) of each argument: named ones as `:name`, the others by position,
+    "0", "1", ...
 
     >>> arguments(("a", ":k", "b", "c"))
     [('0', 'a'), (':k', 'b'), ('1', 'c')]
@@ -158,7 +171,9 @@ def arguments(parts: Sequence[Tree]) -> list[tuple[str, Tree]]:
         if is_key(part):
             value = next(rest, None)
             if value is None or is_key(value):
-                raise LispressError("expected a value after each argument name, got none")
+                raise LispressError(
+                    "expected a value after each argument name, got none"
+                )
             found.append((str(part), value))
         else:
             found.append((str(position), part))

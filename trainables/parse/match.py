@@ -1,8 +1,10 @@
-"""How well predicted programs match gold ones (Zhou et al. 2022; Mireshghallah et al. 2022).
+"""How well predicted programs match gold ones (Zhou et al. 2022; Mireshghallah et al.
+2022).
 
-Exact match compares whole graphs with anonymous strings. API match compares, for each example, the
-complete sub-graphs below the nodes of a fixed list of API names. Node bag and tuple match compare
-multisets of labels and edges. A prediction that is no program matches nothing.
+Exact match compares whole graphs with anonymous strings. API match compares, for each
+example, the complete sub-graphs below the nodes of a fixed list of API names. Node bag
+and tuple match compare multisets of labels and edges. A prediction that is no program
+matches nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ ApiSet = Literal["smcalflow", "treedst"]
 APIS: dict[ApiSet, frozenset[str]] = {
     "smcalflow": frozenset(
         (
-            *("Yield", "RecipientAvailability", "FindReports", "FindManager", "EventAttendance"),
+            *(
+                "Yield",
+                "RecipientAvailability",
+                "FindReports",
+                "FindManager",
+                "EventAttendance",
+            ),
             *("FindEventWrapperWithDefaults", "RecipientWithNameLike"),
             *("UpdatePreflightEventWrapper", "UpdateCommitEventWrapper"),
             *("CreatePreflightEventWrapper", "CreateCommitEventWrapper"),
@@ -57,7 +65,9 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """Precision and recall of an overlap of multisets, over `num_examples` that count."""
+    """Precision and recall of an overlap of multisets, over `num_examples` that
+    count.
+    """
 
     precision: float
     recall: float
@@ -73,13 +83,15 @@ class Match:
 def exact_match(
     gold: Sequence[Program], predicted: Sequence[Program], *, anonymous: bool = True
 ) -> float:
-    """Share of predictions whose graph is the gold one; with `anonymous` strings do not count.
+    """Share of predictions whose graph is the gold one; with `anonymous` strings do not
+    count.
 
     Numbers always count.
     """
     _refuse_unless_aligned(gold, predicted)
     right = (
-        p.graph is not None and (p.anonymous == g.anonymous if anonymous else p.exact == g.exact)
+        p.graph is not None
+        and (p.anonymous == g.anonymous if anonymous else p.exact == g.exact)
         for g, p in zip(gold, predicted, strict=True)
     )
     return sum(right) / len(gold)
@@ -92,7 +104,8 @@ def api_match(
     apis: frozenset[str],
     anonymous: bool = True,
 ) -> Match:
-    """API precision and recall, averaged over the examples whose gold program has an API node.
+    """API precision and recall, averaged over the examples whose gold program has an
+    API node.
 
     Two equal gold sub-graphs need two equal predictions (multisets).
     """
@@ -106,13 +119,19 @@ def api_match(
 
 
 def node_bag(gold: Sequence[Program], predicted: Sequence[Program]) -> Match:
-    """The tree as a bag of function types, averaged over examples; shares no structure."""
+    """The tree as a bag of function types, averaged over examples; shares no
+    structure.
+    """
     _refuse_unless_aligned(gold, predicted)
-    return _macro([(_bag(g), _bag(p)) for g, p in zip(gold, predicted, strict=True) if _bag(g)])
+    return _macro(
+        [(_bag(g), _bag(p)) for g, p in zip(gold, predicted, strict=True) if _bag(g)]
+    )
 
 
 def tuple_match(gold: Sequence[Program], predicted: Sequence[Program]) -> Match:
-    """Nodes and edges (parent, name, child) as one bag, strings anonymous, summed over examples."""
+    """Nodes and edges (parent, name, child) as one bag, strings anonymous, summed over
+    examples.
+    """
     _refuse_unless_aligned(gold, predicted)
     matched = wanted = found = 0
     for g, p in zip(gold, predicted, strict=True):
@@ -130,7 +149,9 @@ def tuple_match(gold: Sequence[Program], predicted: Sequence[Program]) -> Match:
 def function_recall(
     gold: Sequence[Program], predicted: Sequence[Program]
 ) -> dict[str, tuple[float, int]]:
-    """For each function type of the gold programs: recall and gold occurrences, most first."""
+    """For each function type of the gold programs: recall and gold occurrences, most
+    first.
+    """
     _refuse_unless_aligned(gold, predicted)
     matched: Counter[str] = Counter()
     wanted: Counter[str] = Counter()
@@ -157,7 +178,9 @@ def api_set(gold: Sequence[Program]) -> ApiSet:
     return max(APIS, key=fits)
 
 
-def _subgraphs(program: Program, apis: frozenset[str], *, anonymous: bool) -> Counter[str]:
+def _subgraphs(
+    program: Program, apis: frozenset[str], *, anonymous: bool
+) -> Counter[str]:
     of = program.graph
     if of is None:
         return Counter()
@@ -197,12 +220,17 @@ def _macro(rows: Sequence[tuple[Counter[str], Counter[str]]]) -> Match:
     return Match(precision=precision / n, recall=recall / n, num_examples=len(rows))
 
 
-def _refuse_unless_aligned(gold: Sequence[Program], predicted: Sequence[Program]) -> None:
+def _refuse_unless_aligned(
+    gold: Sequence[Program], predicted: Sequence[Program]
+) -> None:
     if len(gold) != len(predicted) or not gold:
         raise InvalidInput(
-            f"expected as many predictions as gold programs ({len(gold)}) and at least one,"
+            f"expected as many predictions as gold programs ({len(gold)}) and at least"
+            f" one,"
             f" got {len(predicted)}"
         )
     for number, program in enumerate(gold, start=1):
         if program.graph is None:
-            raise InvalidInput(f"expected a well-formed program in gold record {number}")
+            raise InvalidInput(
+                f"expected a well-formed program in gold record {number}"
+            )

@@ -35,7 +35,9 @@ class PretrainingConfig(Frozen):
     layers: Annotated[Listed[int], Field(min_length=1)] | None = None
     """layers whose states are features, 0 the lowest; default: all"""
     frozen_layers: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """number of the lowest layers that keep their weights, and the embeddings with them"""
+    """number of the lowest layers that keep their weights, and the embeddings with
+    them
+    """
     epochs: Epochs = 2
     """epochs over all corpora together"""
     batch_size: Count = 64
@@ -48,7 +50,9 @@ class PretrainingConfig(Frozen):
     """weight of a record's summed tag loss relative to its intent loss"""
     weight_decay: NotNegative = 0.01
     precision: Precision = "fp32"
-    """bf16 rounds the products of linear layers, which is faster on chips that support it"""
+    """bf16 rounds the products of linear layers, which is faster on chips that support
+    it
+    """
     seed: Seed = 0
 
     @model_validator(mode="after")
@@ -60,15 +64,19 @@ class PretrainingConfig(Frozen):
             )
         if encoder.encoder == "scratch":
             raise ValueError(
-                "expected encoder.encoder to name a public encoder, whose tokenizer is kept, got"
+                "expected encoder.encoder to name a public encoder, whose tokenizer is"
+                " kept, got"
                 " scratch"
             )
         most = encoder.num_layers
         if any(not 0 <= layer <= most for layer in self.layers or ()):
-            raise ValueError(f"expected layers from 0 to {most}, got {list(self.layers or ())}")
+            raise ValueError(
+                f"expected layers from 0 to {most}, got {list(self.layers or ())}"
+            )
         if self.frozen_layers >= most:
             raise ValueError(
-                f"expected frozen_layers below encoder.num_layers={most}, got {self.frozen_layers}"
+                f"expected frozen_layers below encoder.num_layers={most}, got"
+                f" {self.frozen_layers}"
             )
         return self
 
@@ -77,12 +85,14 @@ class PretrainingConfig(Frozen):
         for corpus in self.corpora:
             if not catalogue.entry("datasets", corpus.name).PUBLIC:
                 raise ValueError(
-                    f"expected public corpora in corpora, got {corpus.name}: pretraining has no"
+                    f"expected public corpora in corpora, got {corpus.name}:"
+                    f" pretraining has no"
                     " epsilon, so it must not read private records"
                 )
             if corpus.name in self.leave_out:
                 raise ValueError(
-                    f"expected corpora without those of leave_out, got {corpus.name} in both"
+                    f"expected corpora without those of leave_out, got {corpus.name} in"
+                    f" both"
                 )
         return self
 

@@ -1,9 +1,10 @@
 """Texts that two public corpora share, listed once and kept in the repository.
 
-Where a public corpus plays the private one, texts that it shares with a pretraining corpus are left
-out by a fixed list, because a list computed from a private corpus would be a release of it.
-`texts/NAME.txt` has one line for each shared text of corpus NAME, 16 hex digits of BLAKE2b of the
-normalised text. `python -m trainables.pretraining.left_out NAME OTHER...` prints such a list.
+Where a public corpus plays the private one, texts that it shares with a pretraining
+corpus are left out by a fixed list, because a list computed from a private corpus would
+be a release of it. `texts/NAME.txt` has one line for each shared text of corpus NAME,
+16 hex digits of BLAKE2b of the normalised text. `python -m
+trainables.pretraining.left_out NAME OTHER...` prints such a list.
 """
 
 import os
@@ -45,8 +46,11 @@ def hashes_of_texts(names: Iterable[str]) -> NDArray[np.uint64]:
     return np.array(sorted(found), dtype=np.uint64)
 
 
-def shared_texts(name: str, others: Iterable[str], *, data_dir: Path, cache_dir: Path) -> list[str]:
-    """The lines of the list of `name`: its texts that occur in one of `others`, all public.
+def shared_texts(
+    name: str, others: Iterable[str], *, data_dir: Path, cache_dir: Path
+) -> list[str]:
+    """The lines of the list of `name`: its texts that occur in one of `others`, all
+    public.
 
     Raises: InvalidInput for a corpus that is not public.
     """
@@ -54,7 +58,9 @@ def shared_texts(name: str, others: Iterable[str], *, data_dir: Path, cache_dir:
     for each in (name, *others):
         if not catalogue.entry("datasets", each, kind="frames").PUBLIC:
             raise InvalidInput(f"expected public corpora, got {each}")
-        corpus = open_corpus(data_config(name=each), data_dir=data_dir, cache_dir=cache_dir)
+        corpus = open_corpus(
+            data_config(name=each), data_dir=data_dir, cache_dir=cache_dir
+        )
         hashes.append(np.unique(corpus.record_hashes(_NO_KEY)))
     common = np.intersect1d(hashes[0], np.concatenate(hashes[1:]))
     return [f"{value:016x}" for value in common.tolist()]
@@ -63,5 +69,7 @@ def shared_texts(name: str, others: Iterable[str], *, data_dir: Path, cache_dir:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as cache:
         data = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
-        lines = shared_texts(sys.argv[1], sys.argv[2:], data_dir=data, cache_dir=Path(cache))
+        lines = shared_texts(
+            sys.argv[1], sys.argv[2:], data_dir=data, cache_dir=Path(cache)
+        )
     sys.stdout.writelines(f"{line}\n" for line in lines)

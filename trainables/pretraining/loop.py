@@ -1,5 +1,5 @@
-"""Public pretraining: the corpora, split into training and held-out records, and the loop of steps
-over all of them, with checkpoints and progress reports.
+"""Public pretraining: the corpora, split into training and held-out records, and the
+loop of steps over all of them, with checkpoints and progress reports.
 """
 
 import json
@@ -36,13 +36,16 @@ _FEW_POSITIONS = 128  # of an encoder with fewer pieces
 _MARKS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _MAX_NORM = 1.0
-SMALL = LabelSchema(intents=("none",), slots=(), source="pretraining")  # an encoder's own heads
+SMALL = LabelSchema(
+    intents=("none",), slots=(), source="pretraining"
+)  # an encoder's own heads
 
 
 @dataclass(frozen=True, eq=False)
 class PublicCorpus:
-    """One corpus: `train` and `held_out` are ids of its records, `left_out` counts those whose
-    text a list names, `unlabelled` those with a label outside of the schema.
+    """One corpus: `train` and `held_out` are ids of its records, `left_out` counts
+    those whose text a list names, `unlabelled` those with a label outside of the
+    schema.
     """
 
     corpus: Corpus
@@ -55,20 +58,28 @@ class PublicCorpus:
     @property
     def licence(self) -> str:
         """As its entry states it; empty where it does not."""
-        return str(getattr(catalogue.entry("datasets", self.corpus.name), "LICENCE", ""))
+        return str(
+            getattr(catalogue.entry("datasets", self.corpus.name), "LICENCE", "")
+        )
 
 
 class MultiCorpus(nn.Module):
     """Reads the encoder's top layer; heads[k] are those of corpus k."""
 
-    def __init__(self, encoder: Bert, schemas: Sequence[LabelSchema], *, width: int) -> None:
+    def __init__(
+        self, encoder: Bert, schemas: Sequence[LabelSchema], *, width: int
+    ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.intent_heads = nn.ModuleList(nn.Linear(width, len(s.intents)) for s in schemas)
+        self.intent_heads = nn.ModuleList(
+            nn.Linear(width, len(s.intents)) for s in schemas
+        )
         self.tag_heads = nn.ModuleList(nn.Linear(width, len(s.tags)) for s in schemas)
 
     def loss(self, batch: PackedBatch, corpus: int, *, tag_weight: float) -> Tensor:
-        """Mean over records of intent loss + `tag_weight` * summed tag loss, in nats."""
+        """Mean over records of intent loss + `tag_weight` * summed tag loss, in
+        nats.
+        """
         intent, tag = self._logits(batch, corpus)
         tags = F.cross_entropy(tag, batch.tags, reduction="sum") / batch.num_records
         return F.cross_entropy(intent, batch.intents) + tag_weight * tags
@@ -77,7 +88,10 @@ class MultiCorpus(nn.Module):
     def score(self, batch: PackedBatch, corpus: int) -> Tensor:
         """int64[2]: the right intents and the right tags of a batch."""
         intent, tag = self._logits(batch, corpus)
-        right = (intent.argmax(1) == batch.intents).sum(), (tag.argmax(1) == batch.tags).sum()
+        right = (
+            (intent.argmax(1) == batch.intents).sum(),
+            (tag.argmax(1) == batch.tags).sum(),
+        )
         return torch.stack(right)
 
     def _logits(self, batch: PackedBatch, corpus: int) -> tuple[Tensor, Tensor]:
@@ -90,7 +104,9 @@ class MultiCorpus(nn.Module):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a pretraining: `step` of `steps`, the mean loss since the last report."""
+    """Progress of a pretraining: `step` of `steps`, the mean loss since the last
+    report.
+    """
 
     step: int
     steps: int
@@ -100,7 +116,9 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """The result: encoder, corpora, and for each corpus its held-out (intent, tag) accuracy."""
+    """The result: encoder, corpora, and for each corpus its held-out (intent, tag)
+    accuracy.
+    """
 
     encoder: Bert
     corpora: tuple[PublicCorpus, ...]
@@ -130,7 +148,9 @@ def pretrain(
     corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
     width = encoder.intent_head.in_features
     with torch_seeded(stream_seed(config.seed, "pretraining heads")):
-        model = MultiCorpus(encoder, [each.corpus.schema for each in corpora], width=width)
+        model = MultiCorpus(
+            encoder, [each.corpus.schema for each in corpora], width=width
+        )
     seconds = _train(model, corpora, config, folder=folder, report=report)
     model.eval()
     accuracy = tuple(_accuracy(model, each, k) for k, each in enumerate(corpora))
@@ -142,7 +162,8 @@ def open_corpora(
 ) -> tuple[PublicCorpus, ...]:
     """All corpora of a pretraining, in its order.
 
-    Raises: InvalidInput for one that is missing, damaged or without a record to train on.
+    Raises: InvalidInput for one that is missing, damaged or without a record to train
+    on.
     """
     leave_out = hashes_of_texts(config.leave_out)
     found = []
@@ -151,7 +172,9 @@ def open_corpora(
         gone = np.isin(corpus.record_hashes(b""), leave_out)
         usable = np.flatnonzero(~gone & ~corpus.outside).astype(np.int64)
         if len(usable) < 2:
-            raise InvalidInput(f"expected at least 2 records in corpora[{number}] ({each.name})")
+            raise InvalidInput(
+                f"expected at least 2 records in corpora[{number}] ({each.name})"
+            )
         order = generator(config.seed, "pretraining", number).permutation(usable)
         out = min(_MOST_HELD_OUT, max(1, round(_HELD_OUT * len(order))))
         found.append(
@@ -168,27 +191,39 @@ def open_corpora(
 
 
 def keep_pieces(encoder: Bert, count: int) -> None:
-    """Remove all pieces but `count`, numbered anew from 0, and all but the first positions: most
-    weights of a small encoder are its vocabulary, which a BERT has in the order of frequency.
+    """Remove all pieces but `count`, numbered anew from 0, and all but the first
+    positions: most weights of a small encoder are its vocabulary, which a BERT has in
+    the order of frequency.
 
-    The kept pieces are public and fixed: the special ones, each ASCII sign alone and inside of a
-    word, then the first ones of ASCII letters or digits. Every word of ASCII letters can still be
-    cut into pieces.
+    The kept pieces are public and fixed: the special ones, each ASCII sign alone and
+    inside of a word, then the first ones of ASCII letters or digits. Every word of
+    ASCII letters can still be cut into pieces.
 
-    Raises: InvalidInput for an encoder whose tokenizer is not WordPiece, or has fewer pieces.
+    Raises: InvalidInput for an encoder whose tokenizer is not WordPiece, or has fewer
+    pieces.
     """
     tokenizer: Any = None if encoder.cutter is None else encoder.cutter.tokenizer
-    described = {} if tokenizer is None else json.loads(tokenizer.backend_tokenizer.to_str())
+    described = (
+        {} if tokenizer is None else json.loads(tokenizer.backend_tokenizer.to_str())
+    )
     if described.get("model", {}).get("type") != "WordPiece":
-        raise InvalidInput("expected vocabulary with an encoder of word pieces (WordPiece)")
+        raise InvalidInput(
+            "expected vocabulary with an encoder of word pieces (WordPiece)"
+        )
     before: dict[str, int] = described["model"]["vocab"]
-    bare = {p: p.removeprefix("##") for p in sorted(before, key=before.__getitem__) if p.isascii()}
+    bare = {
+        p: p.removeprefix("##")
+        for p in sorted(before, key=before.__getitem__)
+        if p.isascii()
+    }
     special = [each["content"] for each in described["added_tokens"]]
     signs = [piece for piece, sign in bare.items() if len(sign) == 1]
     words = [piece for piece, word in bare.items() if len(word) > 1 and word.isalnum()]
     least, kept = len(special) + len(signs), [*special, *signs, *words]
     if not least <= count <= len(kept):
-        raise InvalidInput(f"expected vocabulary from {least} to {len(kept)}, got {count}")
+        raise InvalidInput(
+            f"expected vocabulary from {least} to {len(kept)}, got {count}"
+        )
     number = {piece: place for place, piece in enumerate(kept[:count])}
     for each in described["added_tokens"]:
         each["id"] = number[each["content"]]
@@ -203,7 +238,10 @@ def keep_pieces(encoder: Bert, count: int) -> None:
     positions = min(encoder.sizes.positions, _FEW_POSITIONS)
     encoder.sizes = replace(encoder.sizes, vocabulary=count, positions=positions)
     rows = [before[piece] for piece in number]
-    for table, chosen in ((encoder.word, rows), (encoder.position, list(range(positions)))):
+    for table, chosen in (
+        (encoder.word, rows),
+        (encoder.position, list(range(positions))),
+    ):
         table.num_embeddings = len(chosen)
         table.weight = nn.Parameter(
             table.weight.detach()[chosen], requires_grad=table.weight.requires_grad
@@ -218,7 +256,9 @@ def _train(
     folder: Path,
     report: Callable[[Progress], None],
 ) -> float:
-    """Take all steps; returns the seconds they took, those before an interruption included."""
+    """Take all steps; returns the seconds they took, those before an interruption
+    included.
+    """
     steps = config.epochs * sum(_batches(each, config) for each in corpora)
     optimizer = _optimizer(model, config)
     rates = [group["lr"] for group in optimizer.param_groups]
@@ -246,7 +286,13 @@ def _train(
             report(Progress(number + 1, steps, float(np.mean(losses)), left))
             losses = []
         if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or number + 1 == steps:
-            _save(model, optimizer, folder, step=number + 1, seconds=seconds + now - started)
+            _save(
+                model,
+                optimizer,
+                folder,
+                step=number + 1,
+                seconds=seconds + now - started,
+            )
             saved = now
     return seconds + time.perf_counter() - started
 
@@ -258,13 +304,17 @@ def _batches(each: PublicCorpus, config: PretrainingConfig) -> int:
 def _schedule(
     corpora: Sequence[PublicCorpus], config: PretrainingConfig
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """(corpus, record ids) of every step: in an epoch each record once, corpora mixed."""
+    """(corpus, record ids) of every step: in an epoch each record once, corpora
+    mixed.
+    """
     for epoch in range(config.epochs):
         draw = generator(config.seed, "pretraining", "epoch", epoch)
         parts = [
             (k, ids)
             for k, each in enumerate(corpora)
-            for ids in np.array_split(draw.permutation(each.train), _batches(each, config))
+            for ids in np.array_split(
+                draw.permutation(each.train), _batches(each, config)
+            )
         ]
         for place in draw.permutation(len(parts)):
             yield parts[place]
@@ -273,7 +323,9 @@ def _schedule(
 def _optimizer(model: MultiCorpus, config: PretrainingConfig) -> torch.optim.AdamW:
     own_heads = ("intent_head", "tag_head", "crf")
     named = model.encoder.named_parameters()
-    trained = [p for name, p in named if p.requires_grad and not name.startswith(own_heads)]
+    trained = [
+        p for name, p in named if p.requires_grad and not name.startswith(own_heads)
+    ]
     heads = [*model.intent_heads.parameters(), *model.tag_heads.parameters()]
     return torch.optim.AdamW(
         [
@@ -285,7 +337,9 @@ def _optimizer(model: MultiCorpus, config: PretrainingConfig) -> torch.optim.Ada
     )
 
 
-def _restore(model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path) -> tuple[int, float]:
+def _restore(
+    model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path
+) -> tuple[int, float]:
     """The next step and the seconds spent before it; (0, 0) without a checkpoint."""
     saved = checkpoint.load(folder)
     if saved is None:
@@ -300,16 +354,25 @@ def _restore(model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path) -> 
 
 
 def _save(
-    model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path, *, step: int, seconds: float
+    model: MultiCorpus,
+    optimizer: torch.optim.AdamW,
+    folder: Path,
+    *,
+    step: int,
+    seconds: float,
 ) -> None:
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in moments.items()}
+        tensors |= {
+            f"optimizer.{number}.{name}": tensor for name, tensor in moments.items()
+        }
     state = {"step": step, "seconds": seconds}
     checkpoint.save(folder, checkpoint.Checkpoint(tensors=tensors, state=state))
 
 
-def _accuracy(model: MultiCorpus, each: PublicCorpus, corpus: int) -> tuple[float, float]:
+def _accuracy(
+    model: MultiCorpus, each: PublicCorpus, corpus: int
+) -> tuple[float, float]:
     """Share of right intents and right tags among the held-out records."""
     lengths = each.corpus.lengths[each.held_out]
     right = sum(

@@ -1,4 +1,6 @@
-"""From a finished pretraining to the encoder's folder: weights, moments, scores of names, card."""
+"""From a finished pretraining to the encoder's folder: weights, moments, scores of
+names, card.
+"""
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -12,14 +14,38 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from trainables.data.training_overlap import Hashes, hashes_of, keys_of, read_hashes, write_hashes
+from trainables.data.training_overlap import (
+    Hashes,
+    hashes_of,
+    keys_of,
+    read_hashes,
+    write_hashes,
+)
 from trainables.dp.seeding import generator
-from trainables.models.encoders.about import LEARNT, MOMENTS, NAMES, WEIGHTS, about_of, write_about
-from trainables.models.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack
+from trainables.models.encoders.about import (
+    LEARNT,
+    MOMENTS,
+    NAMES,
+    WEIGHTS,
+    about_of,
+    write_about,
+)
+from trainables.models.encoders.rows import (
+    BothMoments,
+    LayerStates,
+    Recipe,
+    moments_of,
+    pack,
+)
 from trainables.models.encoders.source import SCALE
 from trainables.models.nlu.bert import Bert
 from trainables.models.nlu.bert_weights import save_encoder
-from trainables.models.nlu.label_names import NameScores, rows_of_names, tag_names, with_bias
+from trainables.models.nlu.label_names import (
+    NameScores,
+    rows_of_names,
+    tag_names,
+    with_bias,
+)
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.loop import Pretrained, PublicCorpus
 
@@ -36,8 +62,8 @@ _SIZE = 128  # entries of a name's vector
 def write(
     done: Pretrained, config: PretrainingConfig, place: Path, *, bits: int = 32
 ) -> dict[str, Any]:
-    """Write the folder of an encoder with its pieces and return its card; its weights have so many
-    bits.
+    """Write the folder of an encoder with its pieces and return its card; its weights
+    have so many bits.
     """
     encoder = done.encoder.eval()
     layers = config.layers or tuple(range(config.encoder.num_layers + 1))
@@ -61,8 +87,8 @@ def write(
 def round_tensors(file: Path, *, bits: int) -> None:
     """Write the tensors of a file anew in so many bits; whole numbers keep their type.
 
-    In 8 bits a matrix has one float32 scale a row, and the error of an entry is at most 1/254 of
-    the largest of its row. Vectors keep 16 bits.
+    In 8 bits a matrix has one float32 scale a row, and the error of an entry is at most
+    1/254 of the largest of its row. Vectors keep 16 bits.
     """
     if bits == 32:
         return
@@ -73,17 +99,28 @@ def round_tensors(file: Path, *, bits: int) -> None:
         elif bits == 8 and tensor.dim() > 1:
             largest = tensor.flatten(1).abs().amax(1)
             scale = (largest / _LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
-            rows = (tensor.flatten(1) / scale[:, None]).round().clamp(-_LARGEST, _LARGEST)
-            kept[name], kept[name + SCALE] = rows.to(torch.int8).view(tensor.shape), scale
+            rows = (
+                (tensor.flatten(1) / scale[:, None]).round().clamp(-_LARGEST, _LARGEST)
+            )
+            kept[name], kept[name + SCALE] = (
+                rows.to(torch.int8).view(tensor.shape),
+                scale,
+            )
         else:
             kept[name] = tensor.half()
     save_file(kept, file, metadata={"format": "pt"})
 
 
 def moments(
-    encoder: Bert, corpora: tuple[PublicCorpus, ...], layers: tuple[int, ...], *, seed: int
+    encoder: Bert,
+    corpora: tuple[PublicCorpus, ...],
+    layers: tuple[int, ...],
+    *,
+    seed: int,
 ) -> BothMoments:
-    """Moments of tokens and records of `layers`, over records drawn equally from all corpora."""
+    """Moments of tokens and records of `layers`, over records drawn equally from all
+    corpora.
+    """
     total = sum(len(each.train) for each in corpora)
 
     @torch.no_grad()
@@ -91,7 +128,9 @@ def moments(
         for number, each in enumerate(corpora):
             share = max(2, min(len(each.train), _ROWS_FROM * len(each.train) // total))
             drawn = generator(seed, "moments", number).permutation(each.train)[:share]
-            for _, batch in each.loader.evaluation_batches(np.sort(drawn), max_tokens=2_048):
+            for _, batch in each.loader.evaluation_batches(
+                np.sort(drawn), max_tokens=2_048
+            ):
                 yield encoder.layer_states(batch)
 
     return moments_of(states(), layers)
@@ -131,7 +170,9 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
 
 
 def learnt(each: PublicCorpus) -> Hashes:
-    """The hashes of the texts that a pretraining reads of a corpus, the held-out ones included."""
+    """The hashes of the texts that a pretraining reads of a corpus, the held-out ones
+    included.
+    """
     return hashes_of(keys_of(each.corpus, np.concatenate([each.train, each.held_out])))
 
 
@@ -143,8 +184,8 @@ def _version() -> str:
 
 
 class _Task(NamedTuple):
-    """Rows of tokens (kind 0) or records (kind 1) of one corpus, their labels, and the vectors of
-    the labels' names.
+    """Rows of tokens (kind 0) or records (kind 1) of one corpus, their labels, and the
+    vectors of the labels' names.
     """
 
     kind: int
@@ -153,10 +194,16 @@ class _Task(NamedTuple):
     names: Tensor
 
 
-def learn_names(recipe: Recipe, corpora: Sequence[PublicCorpus], *, seed: int) -> NameScores:
-    """Softmax regression through the names, on `_RECORDS` records of each corpus, by Adam."""
+def learn_names(
+    recipe: Recipe, corpora: Sequence[PublicCorpus], *, seed: int
+) -> NameScores:
+    """Softmax regression through the names, on `_RECORDS` records of each corpus, by
+    Adam.
+    """
     projection = _projection(recipe, corpora)
-    tasks = [task for each in corpora for task in _tasks(recipe, each, projection, seed=seed)]
+    tasks = [
+        task for each in corpora for task in _tasks(recipe, each, projection, seed=seed)
+    ]
     maps = [
         torch.zeros(task.names.shape[1], task.rows.shape[1] + 1, requires_grad=True)
         for task in tasks[:2]
@@ -165,7 +212,9 @@ def learn_names(recipe: Recipe, corpora: Sequence[PublicCorpus], *, seed: int) -
     steps = _schedule(tasks, seed=seed)
     rates = LambdaLR(optimizer, lambda number: 1 - number / len(steps))
     for task, chosen in steps:
-        scores = with_bias(task.rows[chosen].float()) @ maps[task.kind].t() @ task.names.t()
+        scores = (
+            with_bias(task.rows[chosen].float()) @ maps[task.kind].t() @ task.names.t()
+        )
         optimizer.zero_grad()
         F.cross_entropy(scores, task.labels[chosen]).backward()  # type: ignore[no-untyped-call]  # torch's
         optimizer.step()
@@ -187,12 +236,16 @@ def _tasks(
     recipe: Recipe, each: PublicCorpus, projection: Tensor, *, seed: int
 ) -> tuple[_Task, _Task]:
     schema = each.corpus.schema
-    drawn = generator(seed, "names", each.corpus.name).permutation(each.train)[:_RECORDS]
+    drawn = generator(seed, "names", each.corpus.name).permutation(each.train)[
+        :_RECORDS
+    ]
     found = []
     for _, batch in each.loader.evaluation_batches(np.sort(drawn), max_tokens=2_048):
         of_tokens, of_records = recipe.of_batch(batch)
         found.append((of_tokens.half(), batch.tags, of_records.half(), batch.intents))
-    tokens, tags, records, intents = (torch.cat(part) for part in zip(*found, strict=True))
+    tokens, tags, records, intents = (
+        torch.cat(part) for part in zip(*found, strict=True)
+    )
     of_slots, of_intents = (
         F.normalize(rows_of_names(recipe, names) @ projection, dim=1)
         for names in (schema.slots, schema.intents)

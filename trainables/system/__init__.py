@@ -1,1 +1,3 @@
-"""Interfaces to the machine: checkpoints on disk, locks, processes, memory, compiled code."""
+"""Interfaces to the machine: checkpoints on disk, locks, processes, memory, compiled
+code.
+"""

@@ -1,9 +1,11 @@
-"""Checkpoints of a trial: tensors as safetensors, the rest as JSON, nothing that unpickles.
+"""Checkpoints of a trial: tensors as safetensors, the rest as JSON, nothing that
+unpickles.
 
-A checkpoint is one folder that is replaced atomically (written to another name, then renamed), so a
-crash leaves the previous one complete. Its only private statistics are those that the engine
-released: weights and the optimiser's moments of noised gradients. Both files name their common
-writing and the owner, so that neither is loaded with another's.
+A checkpoint is one folder that is replaced atomically (written to another name, then
+renamed), so a crash leaves the previous one complete. Its only private statistics are
+those that the engine released: weights and the optimiser's moments of noised gradients.
+Both files name their common writing and the owner, so that neither is loaded with
+another's.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class Checkpoint:
 def part_of(tensors: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
     """The tensors whose name starts with `name.`, without that prefix."""
     prefix = f"{name}."
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+    return {
+        n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)
+    }
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -80,9 +84,14 @@ def _write(fresh: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_tensors(
-    file: Path, tensors: Mapping[str, torch.Tensor], *, metadata: dict[str, str] | None = None
+    file: Path,
+    tensors: Mapping[str, torch.Tensor],
+    *,
+    metadata: dict[str, str] | None = None,
 ) -> None:
-    """Write tensors as safetensors, which has none that share memory, as tied weights do."""
+    """Write tensors as safetensors, which has none that share memory, as tied weights
+    do.
+    """
     from safetensors.torch import save_file
 
     written: dict[str, torch.Tensor] = {}
@@ -96,12 +105,15 @@ def write_tensors(
 
 
 def exists(folder: Path) -> bool:
-    """Whether `folder` has a checkpoint, readable or not. A copy under another name is none."""
+    """Whether `folder` has a checkpoint, readable or not. A copy under another name is
+    none.
+    """
     return _place(folder) is not None
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    """The state of the checkpoint of `folder`, without its tensors; empty without a checkpoint.
+    """The state of the checkpoint of `folder`, without its tensors; empty without a
+    checkpoint.
 
     Raises: InvalidData where it cannot be read.
     """
@@ -109,7 +121,8 @@ def state_of(folder: Path) -> dict[str, Any]:
 
 
 def owner_of(folder: Path) -> str:
-    """The owner of the checkpoint of `folder`; "" where none is named, or without a checkpoint.
+    """The owner of the checkpoint of `folder`; "" where none is named, or without a
+    checkpoint.
 
     Raises: InvalidData where it cannot be read.
     """
@@ -123,20 +136,24 @@ def _state_and_mark(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     state = read_written_json(place / _STATE)
     mark = state.pop(_MARK, {}) if isinstance(state, dict) else None
     if not isinstance(mark, dict):
-        raise InvalidData(f"expected a readable checkpoint in {place}, got a damaged {_STATE}")
+        raise InvalidData(
+            f"expected a readable checkpoint in {place}, got a damaged {_STATE}"
+        )
     if _metadata_of(place / _TENSORS) != mark:
         raise InvalidData(
-            f"expected a readable checkpoint in {place}, got a {_STATE} and {_TENSORS} that were"
+            f"expected a readable checkpoint in {place}, got a {_STATE} and {_TENSORS}"
+            f" that were"
             " not written together"
         )
     return state, mark
 
 
 def _metadata_of(file: Path) -> dict[str, str]:
-    """The metadata of a file of safetensors (8 bytes of its header's length, the header, tensors),
-    without its tensors and without PyTorch.
+    """The metadata of a file of safetensors (8 bytes of its header's length, the
+    header, tensors), without its tensors and without PyTorch.
 
-    Raises: InvalidData for one that is missing, or shorter or longer than its header says.
+    Raises: InvalidData for one that is missing, or shorter or longer than its header
+    says.
     """
     try:
         with file.open("rb") as content:
@@ -145,11 +162,20 @@ def _metadata_of(file: Path) -> dict[str, str]:
         metadata = header.pop("__metadata__", {})
         ends = [int(tensor["data_offsets"][1]) for tensor in header.values()]
         is_whole = file.stat().st_size == 8 + length + max(ends, default=0)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        IndexError,
+        RecursionError,
+    ):
         is_whole = False
     if not is_whole:
         raise InvalidData(
-            f"expected a readable checkpoint in {file.parent}, got a damaged {file.name}"
+            f"expected a readable checkpoint in {file.parent}, got a damaged"
+            f" {file.name}"
         )
     return dict(metadata)
 
@@ -169,7 +195,9 @@ def load(folder: Path) -> Checkpoint | None:
         state, _ = _state_and_mark(folder)
         return Checkpoint(tensors=load_file(str(place / _TENSORS)), state=state)
     except (OSError, InvalidData, ValueError, SafetensorError) as error:
-        raise InvalidData(f"expected a readable checkpoint in {place}, got {error}") from None
+        raise InvalidData(
+            f"expected a readable checkpoint in {place}, got {error}"
+        ) from None
 
 
 def _place(folder: Path) -> Path | None:
@@ -178,8 +206,8 @@ def _place(folder: Path) -> Path | None:
 
 
 def remove(folder: Path) -> None:
-    """Remove the checkpoint of `folder`, and the remains of one interrupted by a crash. A copy
-    under another name stays.
+    """Remove the checkpoint of `folder`, and the remains of one interrupted by a crash.
+    A copy under another name stays.
     """
     for place in (folder / _CURRENT, *folder.glob(f".{_CURRENT}.*")):
         if place.is_dir():

@@ -1,4 +1,5 @@
-"""Communication between the workers of one trial: the interface, and that of a single process.
+"""Communication between the workers of one trial: the interface, and that of a single
+process.
 
 The implementation with `torch.distributed` is `sweep.runtime.torch_group`.
 """
@@ -9,7 +10,9 @@ import torch
 
 
 class Communicator(Protocol):
-    """Collective calls of `world_size` processes; every process makes the same calls in order."""
+    """Collective calls of `world_size` processes; every process makes the same calls in
+    order.
+    """
 
     rank: int
     world_size: int

@@ -1,7 +1,8 @@
 """The memory of this process: its peak, and giving back to the system what was freed.
 
-Batches of ragged records are tensors of ever other sizes. glibc keeps the gaps that they leave, so
-that a process grows by gigabytes over a trial of which it uses a few hundred megabytes.
+Batches of ragged records are tensors of ever other sizes. glibc keeps the gaps that
+they leave, so that a process grows by gigabytes over a trial of which it uses a few
+hundred megabytes.
 """
 
 import ctypes
@@ -16,13 +17,17 @@ def peak_memory() -> int:
     # Not `ru_maxrss` where avoidable, because a child inherits its parent's.
     status = Path("/proc/self/status")
     if status.exists():
-        line = next(row for row in status.read_text().splitlines() if row.startswith("VmHWM"))
+        line = next(
+            row for row in status.read_text().splitlines() if row.startswith("VmHWM")
+        )
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def give_back() -> None:
-    """Return free pages to the system; takes some 0.05 s after an epoch. No-op without glibc."""
+    """Return free pages to the system; takes some 0.05 s after an epoch. No-op without
+    glibc.
+    """
     trim = _malloc_trim()
     if trim is not None:
         trim(0)

@@ -1,8 +1,8 @@
 """C sources built with the machine's compiler at first use.
 
-They are optional: every caller has a Python form, and compares the library with it before use. A
-library is kept under $XDG_CACHE_HOME (default ~/.cache), named by its source, compiler and
-processor. `SWEEP_NATIVE=0` disables all.
+They are optional: every caller has a Python form, and compares the library with it
+before use. A library is kept under $XDG_CACHE_HOME (default ~/.cache), named by its
+source, compiler and processor. `SWEEP_NATIVE=0` disables all.
 """
 
 import ctypes
@@ -18,18 +18,32 @@ from pathlib import Path
 from trainables.io.files import make_folder
 
 # No fused products and no reordering: the bits must be those of the Python form.
-_FLAGS = ("-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+_FLAGS = (
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
 _SECONDS = 60
 
 
 def user_cache() -> Path:
-    """Where this user keeps what depends on no data. Raises: RuntimeError without a home folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dp-nlu-sweep"
+    """Where this user keeps what depends on no data. Raises: RuntimeError without a
+    home folder.
+    """
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        / "dp-nlu-sweep"
+    )
 
 
 @functools.cache
 def library(*sources: Path) -> ctypes.CDLL | None:
-    """The library of these files, joined in this order; None where it is unavailable."""
+    """The library of these files, joined in this order; None where it is
+    unavailable.
+    """
     compiler = shutil.which("cc")
     if os.environ.get("SWEEP_NATIVE") == "0" or compiler is None:
         return None
@@ -46,7 +60,9 @@ def library(*sources: Path) -> ctypes.CDLL | None:
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=folder) as room:
                 made = Path(room) / "made.so"
-                if not any(_compiles(compiler, source, arch, made) for arch in ("native", "")):
+                if not any(
+                    _compiles(compiler, source, arch, made) for arch in ("native", "")
+                ):
                     return None
                 made.replace(path)
         return ctypes.CDLL(str(path))
@@ -58,7 +74,9 @@ def _compiles(compiler: str, source: str, arch: str, made: Path) -> bool:
     flags = [*_FLAGS, *([f"-march={arch}"] if arch else [])]
     command = [compiler, *flags, "-x", "c", "-", "-o", str(made), "-lm"]
     try:
-        done = subprocess.run(command, input=source.encode(), capture_output=True, timeout=_SECONDS)
+        done = subprocess.run(
+            command, input=source.encode(), capture_output=True, timeout=_SECONDS
+        )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
@@ -70,4 +88,6 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return "".join(sorted({line for line in lines if line.startswith(("flags", "Features"))}))
+    return "".join(
+        sorted({line for line in lines if line.startswith(("flags", "Features"))})
+    )

@@ -1,4 +1,6 @@
-"""The phase of a trial outside of training, in a file of its folder, for progress displays."""
+"""The phase of a trial outside of training, in a file of its folder, for progress
+displays.
+"""
 
 from contextlib import suppress
 from contextvars import ContextVar
@@ -8,7 +10,9 @@ LOADING = "loading the corpus"
 EVALUATING = "evaluating"
 ATTACKS = "attacks"
 DRAWING = "drawing texts"
-FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)  # of this thread's trial
+FOLDER: ContextVar[Path | None] = ContextVar(
+    "folder", default=None
+)  # of this thread's trial
 _FILE = ".phase"
 
 

@@ -1,5 +1,5 @@
-"""Processes of this machine by psutil's handles, none of which ever stands for a later process of
-the same id.
+"""Processes of this machine by psutil's handles, none of which ever stands for a later
+process of the same id.
 """
 
 import ctypes
@@ -31,7 +31,9 @@ def children(*, command: str) -> list[psutil.Process]:
 
 
 def descendants(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """What they have started, and what that has started; of a process that has ended nothing."""
+    """What they have started, and what that has started; of a process that has ended
+    nothing.
+    """
     found: list[psutil.Process] = []
     for process in processes:
         with suppress(psutil.Error):
@@ -40,8 +42,8 @@ def descendants(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def words(number: int) -> str:
-    """A process by its id, with its command where it can be read, without the words of it that are
-    addresses and may have a password.
+    """A process by its id, with its command where it can be read, without the words of
+    it that are addresses and may have a password.
     """
     try:
         process = psutil.Process(number)
@@ -49,20 +51,25 @@ def words(number: int) -> str:
         is_stopped = process.status() == psutil.STATUS_STOPPED
     except psutil.Error:
         return f"process {number}"
-    state = f", which is stopped (`kill -CONT {number}` continues it)," if is_stopped else ""
+    state = (
+        f", which is stopped (`kill -CONT {number}` continues it),"
+        if is_stopped
+        else ""
+    )
     return f"process {number} ({command[:80] or process.name()}){state}"
 
 
 def is_own_port(host: str, port: int) -> bool:
-    """Whether all that listens at a TCP port of this machine are processes of this user; False
-    where none does, or where the system does not tell.
+    """Whether all that listens at a TCP port of this machine are processes of this
+    user; False where none does, or where the system does not tell.
     """
     try:
         listening = [
             each.pid
             for each in psutil.net_connections("tcp")
             if each.status == psutil.CONN_LISTEN
-            and tuple(each.laddr) in {(place, port) for place in (host, "0.0.0.0", "::")}
+            and tuple(each.laddr)
+            in {(place, port) for place in (host, "0.0.0.0", "::")}
         ]
         # Without an id: of another user or of another container.
         owners = [pid and psutil.Process(pid).uids().real for pid in listening]
@@ -79,9 +86,13 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def end_with_own(code: int) -> NoReturn:
-    """End this process and all processes that it started, orphans and new ones included."""
+    """End this process and all processes that it started, orphans and new ones
+    included.
+    """
     try:
-        with suppress(OSError, AttributeError):  # adopts the children of dead children (Linux)
+        with suppress(
+            OSError, AttributeError
+        ):  # adopts the children of dead children (Linux)
             ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
         deadline = time.monotonic() + 5.0
         while (left := descendants([psutil.Process()])) and time.monotonic() < deadline:

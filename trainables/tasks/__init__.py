@@ -1,7 +1,7 @@
 """Tasks: training and evaluation of trials.
 
-An entry is a `task` of configs: `run` trains and measures one trial, `probe` measures the cost of
-its pieces. What the rest of the house must know of it stands in the list.
+An entry is a `task` of configs: `run` trains and measures one trial, `probe` measures
+the cost of its pieces. What the rest of the house must know of it stands in the list.
 """
 
 from dataclasses import dataclass
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The kinds of the entries that a task uses, and the figures that its trials are ranked by.
+    """The kinds of the entries that a task uses, and the figures that its trials are
+    ranked by.
 
-    `generation` is whether it generates text. `best_by` compares trials, `otherwise_by` where that
-    is missing; a scheduler compares `after_an_epoch`; `headline` represents a trial in tables.
+    `generation` is whether it generates text. `best_by` compares trials, `otherwise_by`
+    where that is missing; a scheduler compares `after_an_epoch`; `headline` represents
+    a trial in tables.
     """
 
     datasets: str

@@ -1,4 +1,6 @@
-"""One inference pass over records: labels for the metrics, and with them signals for attacks."""
+"""One inference pass over records: labels for the metrics, and with them signals for
+attacks.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ _NO_INTENTS = np.zeros(0, dtype=np.int64)
 class Labels:
     """The predicted labels of n records, in the order of the request.
 
-    `intents` int64[n], -1 for a record whose scores are not finite, which has no label; `tags` has
-    one int64[length] a record.
+    `intents` int64[n], -1 for a record whose scores are not finite, which has no label;
+    `tags` has one int64[length] a record.
     """
 
     intents: NDArray[np.int64]
@@ -44,15 +46,18 @@ class Labels:
     def frames(self, schema: LabelSchema) -> list[Frame]:
         """Intent and slots of each record."""
         return [
-            Frame(schema.intents[intent] if intent >= 0 else NO_INTENT, slots_lenient(tags))
+            Frame(
+                schema.intents[intent] if intent >= 0 else NO_INTENT,
+                slots_lenient(tags),
+            )
             for intent, tags in zip(self.intents, self.tag_names(schema), strict=True)
         ]
 
 
 @dataclass(frozen=True, eq=False)
 class Inference(Labels):
-    """Labels, and the inputs of attacks (`attacks.Signals`): `features` [n, 8] and `log_confidence`
-    [n].
+    """Labels, and the inputs of attacks (`attacks.Signals`): `features` [n, 8] and
+    `log_confidence` [n].
     """
 
     features: NDArray[np.float64]
@@ -73,7 +78,9 @@ def best_labels(
 ) -> Labels:
     """The labels of `infer`, without the inputs of attacks."""
 
-    def read(batch: PackedBatch, lengths: NDArray[np.int64]) -> tuple[Tensor, NDArray[Any]]:
+    def read(
+        batch: PackedBatch, lengths: NDArray[np.int64]
+    ) -> tuple[Tensor, NDArray[Any]]:
         predicted = model.best_labels(batch)
         return predicted.tag_paths, predicted.intents.cpu().numpy()
 
@@ -84,7 +91,8 @@ def best_labels(
 def infer(
     model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
 ) -> Inference:
-    """The model's predictions for `ids`; each process computes a share and gets the whole.
+    """The model's predictions for `ids`; each process computes a share and gets the
+    whole.
 
     A record's figures do not depend on its process or batch (up to float rounding).
     """
@@ -100,7 +108,8 @@ def infer(
             path_log_prob=predicted.path_log_prob.cpu().numpy(),
         )
         losses = (
-            predicted.intent_losses.cpu().numpy() + predicted.tag_losses.cpu().numpy() / lengths
+            predicted.intent_losses.cpu().numpy()
+            + predicted.tag_losses.cpu().numpy() / lengths
         )
         intents = predicted.intents.cpu().numpy()
         return predicted.tag_paths, intents, features, -losses.astype(np.float64)
@@ -108,11 +117,15 @@ def infer(
     empty = (_NO_INTENTS, np.zeros((0, 8)), np.zeros(0))
     tags, columns = _gather(read, model, loader, ids, comm=comm, empty=empty)
     intents, features, log_confidence = columns
-    return Inference(intents=intents, tags=tags, features=features, log_confidence=log_confidence)
+    return Inference(
+        intents=intents, tags=tags, features=features, log_confidence=log_confidence
+    )
 
 
 def _gather(
-    read: Callable[[PackedBatch, NDArray[np.int64]], tuple[Tensor, *tuple[NDArray[Any], ...]]],
+    read: Callable[
+        [PackedBatch, NDArray[np.int64]], tuple[Tensor, *tuple[NDArray[Any], ...]]
+    ],
     model: NluModel,
     loader: Loader,
     ids: NDArray[np.int64],
@@ -120,15 +133,17 @@ def _gather(
     comm: Communicator,
     empty: Sequence[NDArray[Any]],
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[Any]]]:
-    """The tags of each record of `ids`, and the other columns that `read` returns for a batch and
-    its lengths; `empty` are these columns without records.
+    """The tags of each record of `ids`, and the other columns that `read` returns for a
+    batch and its lengths; `empty` are these columns without records.
     """
     model.eval()
     device = next(model.parameters()).device
     mine = np.arange(comm.rank, len(ids), comm.world_size)
     share = []
     with model.watched(deep=True):
-        for found, batch in loader.evaluation_batches(ids[mine], max_tokens=_MAX_TOKENS):
+        for found, batch in loader.evaluation_batches(
+            ids[mine], max_tokens=_MAX_TOKENS
+        ):
             lengths = batch.lengths.cpu().numpy()
             paths, *columns = read(batch.to(device), lengths)
             tags = np.split(paths.cpu().numpy(), np.cumsum(lengths)[:-1])

@@ -20,7 +20,9 @@ from trainables.tasks._setup import TrialSetup
 
 @dataclass(frozen=True, kw_only=True)
 class Leakage:
-    """The figures of every attack that a single trial allows, on rank 0; for the curator only."""
+    """The figures of every attack that a single trial allows, on rank 0; for the
+    curator only.
+    """
 
     metrics: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -30,10 +32,11 @@ class Leakage:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Targets:
-    """The records that attacks guess or calibrate on, without those outside of the schema.
+    """The records that attacks guess or calibrate on, without those outside of the
+    schema.
 
-    `records` int64[n]; `member` bool[n]; `pairs` int64[n], -1 without; `population` bool[n]:
-    non-members known to the attacker, which the attack does not guess.
+    `records` int64[n]; `member` bool[n]; `pairs` int64[n], -1 without; `population`
+    bool[n]: non-members known to the attacker, which the attack does not guess.
     """
 
     records: NDArray[np.int64]
@@ -53,11 +56,14 @@ def measure(
 ) -> Leakage:
     """Run the attacks on the model's predictions of the targets, and keep the signals.
 
-    Attacks that compare with other trials of the sweep run later, from `signals.npz` in each
-    trial's folder.
+    Attacks that compare with other trials of the sweep run later, from `signals.npz` in
+    each trial's folder.
     """
     started = time.perf_counter()
-    if not (np.isfinite(predicted.features).all() and np.isfinite(predicted.log_confidence).all()):
+    if not (
+        np.isfinite(predicted.features).all()
+        and np.isfinite(predicted.log_confidence).all()
+    ):
         why = "no leakage: attacks compare scores, and the model's are not finite for every record"
         return Leakage(notes=(why,))
     signals = attacks.gather(
@@ -73,9 +79,15 @@ def measure(
     if "shadow" in chosen:
         try:
             shadow_signals, shadow_seconds = _shadow.signals(
-                setup.config, setup.corpus, comm=setup.comm, data_dir=data_dir, cache_dir=cache_dir
+                setup.config,
+                setup.corpus,
+                comm=setup.comm,
+                data_dir=data_dir,
+                cache_dir=cache_dir,
             )
-        except InvalidInput as problem:  # its scores are not finite; the trial is trained and paid
+        except (
+            InvalidInput
+        ) as problem:  # its scores are not finite; the trial is trained and paid
             chosen.discard("shadow")
             notes = (f"no attack shadow: {problem}",)
     metrics: dict[str, float] = {}
@@ -85,7 +97,8 @@ def measure(
         can = set(_panel.possible(signals, known, sampling=sampling, unit=unit))
         if setup.config.evaluation.attacks is not None:
             notes += tuple(
-                f"attack {name}: not possible on this split or unit" for name in chosen - can
+                f"attack {name}: not possible on this split or unit"
+                for name in chosen - can
             )
         chosen &= can
         scores = _panel.record_scores(signals, known, attacks=chosen)
@@ -106,15 +119,23 @@ def measure(
 def names(setup: TrialSetup) -> set[str]:
     """The chosen attacks that need no other trial; all such by default."""
     chosen = setup.config.evaluation.attacks
-    allowed = attacks.valid_attacks(setup.config.data.split) if chosen is None else chosen
-    return {name for name in allowed if "references" not in catalogue.entry("attacks", name).NEEDS}
+    allowed = (
+        attacks.valid_attacks(setup.config.data.split) if chosen is None else chosen
+    )
+    return {
+        name
+        for name in allowed
+        if "references" not in catalogue.entry("attacks", name).NEEDS
+    }
 
 
 def _texts(setup: TrialSetup, signals: Signals) -> sparse.csr_matrix:
     """Bag-of-words features of the records of the signals, which need no model."""
     corpus, ids = setup.corpus, signals.records
     lengths = corpus.lengths[ids]
-    tokens = np.concatenate([corpus.tokens[corpus.offsets[i] : corpus.offsets[i + 1]] for i in ids])
+    tokens = np.concatenate(
+        [corpus.tokens[corpus.offsets[i] : corpus.offsets[i + 1]] for i in ids]
+    )
     return attacks.bag_of_words(tokens, lengths, num_types=len(corpus.types))
 
 
@@ -127,7 +148,9 @@ def targets(setup: TrialSetup) -> Targets:
         population = np.concatenate([split.validation, split.test])
     else:
         few = min(len(split.train), len(split.test))
-        rng = generator(seed, "judged")  # the name of the stream: it fixes which records are drawn
+        rng = generator(
+            seed, "judged"
+        )  # the name of the stream: it fixes which records are drawn
         members, others = (
             np.sort(rng.permutation(side)[:few]) for side in (split.train, split.test)
         )
@@ -142,5 +165,8 @@ def targets(setup: TrialSetup) -> Targets:
     if pair is not None:
         pairs[: len(ids)] = pair
     return Targets(
-        records=every[known], member=is_member[known], pairs=pairs[known], population=outside[known]
+        records=every[known],
+        member=is_member[known],
+        pairs=pairs[known],
+        population=outside[known],
     )

@@ -32,17 +32,32 @@ def pretrain(
     seed: int,
     cache_dir: Path,
 ) -> LmModule:
-    """A model of a source pretrained on the public texts, kept in `cache_dir` for other trials."""
+    """A model of a source pretrained on the public texts, kept in `cache_dir` for other
+    trials.
+    """
     model = source.make()
     if not source.from_scratch or synthesis.pretrain_epochs == 0 or not public.texts:
         return model
     about = [
-        *(_RECIPE, source.key(), stage, seed, synthesis.max_tokens, synthesis.pretrain_epochs),
-        *(synthesis.pretrain_learning_rate, list(public.texts), list(public.prompts or ())),
+        *(
+            _RECIPE,
+            source.key(),
+            stage,
+            seed,
+            synthesis.max_tokens,
+            synthesis.pretrain_epochs,
+        ),
+        *(
+            synthesis.pretrain_learning_rate,
+            list(public.texts),
+            list(public.prompts or ()),
+        ),
     ]
 
     def make(folder: Path) -> None:
-        _train(model, source, public, synthesis=synthesis, seed=stream_seed(seed, stage))
+        _train(
+            model, source, public, synthesis=synthesis, seed=stream_seed(seed, stage)
+        )
         write_tensors(folder / "weights.safetensors", model.state_dict())
 
     folder = make_once(cache_dir, f"lm-{digest_of(about)[:16]}", make)
@@ -51,11 +66,19 @@ def pretrain(
 
 
 def _train(
-    model: Any, source: LmSource, public: StageTexts, *, synthesis: SynthesisConfig, seed: int
+    model: Any,
+    source: LmSource,
+    public: StageTexts,
+    *,
+    synthesis: SynthesisConfig,
+    seed: int,
 ) -> None:
     """Plain Adam over shuffled batches, the learning rate falling to 0."""
     texts = EncodedTexts(
-        public.texts, source.tokenizer, max_tokens=synthesis.max_tokens, prompts=public.prompts
+        public.texts,
+        source.tokenizer,
+        max_tokens=synthesis.max_tokens,
+        prompts=public.prompts,
     )
     steps = synthesis.pretrain_epochs * -(-len(texts) // _BATCH)
     adam = torch.optim.AdamW(model.parameters(), lr=synthesis.pretrain_learning_rate)
@@ -77,13 +100,14 @@ def _train(
 
 
 def mix_texts(stage: str, own: StageTexts, utterances: Sequence[str]) -> StageTexts:
-    """The public part of a stage, repeated, and behind it, where the stage writes utterances, those
-    of other corpora, without prompts.
+    """The public part of a stage, repeated, and behind it, where the stage writes
+    utterances, those of other corpora, without prompts.
     """
     prompts = [None] * len(own.texts) if own.prompts is None else own.prompts
     others = [] if stage == PARSES else utterances
     return StageTexts(
-        [*own.texts] * _REPEATS + [*others], [*prompts] * _REPEATS + [None] * len(others)
+        [*own.texts] * _REPEATS + [*others],
+        [*prompts] * _REPEATS + [None] * len(others),
     )
 
 
@@ -91,9 +115,9 @@ def mix_texts(stage: str, own: StageTexts, utterances: Sequence[str]) -> StageTe
 def mean_token_loss(model: Any, texts: EncodedTexts) -> float:
     """Mean over all counted tokens of -log p, in nats.
 
-    Mireshghallah et al. 2022 discard setups whose text has more than 2.0 under a GPT-2 tuned on the
-    domain, since MAUVE and overlap reward odd but diverse text. Their model read the private data;
-    here it is trained on public text alone.
+    Mireshghallah et al. 2022 discard setups whose text has more than 2.0 under a GPT-2
+    tuned on the domain, since MAUVE and overlap reward odd but diverse text. Their
+    model read the private data; here it is trained on public text alone.
     """
     model.eval()
     device = next(model.parameters()).device

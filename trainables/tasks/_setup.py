@@ -28,15 +28,20 @@ from trainables.models.encoders.named_files import ENCODER, encoders_of, files_d
 from trainables.models.nlu.base import NluModel
 from trainables.system.communication import Communicator
 from trainables.tasks._inference import Inference, Labels, best_labels, infer
-from trainables.tasks._trial_result import attempt_key, engine_setup, first_rank_first, on_device
+from trainables.tasks._trial_result import (
+    attempt_key,
+    engine_setup,
+    first_rank_first,
+    on_device,
+)
 
 
 @dataclass
 class TrialSetup:
     """Everything that is fixed before the first step of a trial, and its model.
 
-    `start` holds the trained weights as they begin, where a part of the encoder is trained; `key`
-    is the attempt's.
+    `start` holds the trained weights as they begin, where a part of the encoder is
+    trained; `key` is the attempt's.
     """
 
     config: TrialConfig
@@ -52,7 +57,9 @@ class TrialSetup:
 
     @cached_property
     def encoder_files(self) -> dict[str, str]:
-        """The digest of an encoder's or word vectors' files, for checkpoint and saved model."""
+        """The digest of an encoder's or word vectors' files, for checkpoint and saved
+        model.
+        """
         return {ENCODER: files_digest(self.config.model.model_dump(mode="json"))}
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
@@ -73,12 +80,16 @@ class TrialSetup:
         Raises: TrialFailed for one that is unchanged after `epochs` epochs.
         """
         if self.mechanism.first(epochs).steps < 2:
-            return  # weights behind adapters that start at 0 get their first gradient then
+            # weights behind adapters that start at 0 get their first gradient then
+            return
         now = dict(self.model.named_parameters())
-        still = [name for name, begin in self.start.items() if torch.equal(now[name], begin)]
+        still = [
+            name for name, begin in self.start.items() if torch.equal(now[name], begin)
+        ]
         if still:
             raise TrialFailed(
-                f"expected model.trained={getattr(self.config.model, 'trained', '')} to change"
+                f"expected model.trained={getattr(self.config.model, 'trained', '')} to"
+                f" change"
                 f" every trained weight, got {still[0]} unchanged"
                 + (f" and {len(still) - 1} others" if len(still) > 1 else "")
             )
@@ -93,7 +104,9 @@ class TrialSetup:
         }
 
     def label_scores(self, ids: np.ndarray) -> dict[str, float]:
-        """Every NLU metric of the model's present predictions for `ids`, without intervals."""
+        """Every NLU metric of the model's present predictions for `ids`, without
+        intervals.
+        """
         return summarize(
             self.counts(ids, self.labels(ids)),
             labels=self.corpus.schema.labels,
@@ -110,7 +123,9 @@ class TrialSetup:
             predicted.frames(schema),
             align=evaluation.ser_align,
             match=evaluation.ser_match,
-            tokens=self.corpus.token_sequences(ids) if evaluation.ser_match == "value" else None,
+            tokens=self.corpus.token_sequences(ids)
+            if evaluation.ser_match == "value"
+            else None,
             hypothesis_tags=predicted.tag_names(schema),
             reference_tags=self.corpus.tag_sequences(ids),
         )
@@ -140,14 +155,19 @@ def assemble(
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
     corpus = shared_corpus(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    # An independent coin for each record and trial, or the fixed split, by the split mode.
+    # An independent coin for each record and trial, or the fixed split, by the split
+    # mode.
     coins = stream_seed(config.training.seed, config.id)
     split = make_split(config.data, corpus=corpus, mask_seed=coins)
     config, mechanism = resolve(
-        config, num_records=num_training_records(config.data, corpus), undeclared=corpus.undeclared
+        config,
+        num_records=num_training_records(config.data, corpus),
+        undeclared=corpus.undeclared,
     )
     entry = catalogue.entry("models", config.model.name)
-    model: NluModel = entry.build(config.model, schema=corpus.schema, seed=config.training.seed)
+    model: NluModel = entry.build(
+        config.model, schema=corpus.schema, seed=config.training.seed
+    )
     loader = model.loader(corpus, cache_dir=cache_dir)
     on_device(model, comm)
     train_ids = trainable_ids(corpus, split.train)
@@ -155,8 +175,13 @@ def assemble(
     if mechanism.sampling == "full":
         # Norms are computed by length; in this order no step needs to move rows.
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
-    physical, at_once = config.training.physical_batch_size, getattr(model, "records_at_once", None)
-    physical = at_once(lengths) if physical is None and at_once is not None else physical
+    physical, at_once = (
+        config.training.physical_batch_size,
+        getattr(model, "records_at_once", None),
+    )
+    physical = (
+        at_once(lengths) if physical is None and at_once is not None else physical
+    )
     groups, by_group = None, mechanism.unit == "group"
     if by_group:
         if corpus.groups is None:
@@ -185,16 +210,21 @@ def assemble(
         ),
     )
     in_part = getattr(config.model, "trained", "all") != "all"
-    trained = {name: p for name, p in model.named_parameters() if in_part and p.requires_grad}
+    trained = {
+        name: p for name, p in model.named_parameters() if in_part and p.requires_grad
+    }
     start = {name: p.detach().clone() for name, p in trained.items()}
-    return TrialSetup(config, corpus, split, loader, model, mechanism, engine, comm, start, key)
+    return TrialSetup(
+        config, corpus, split, loader, model, mechanism, engine, comm, start, key
+    )
 
 
 _OUTSIDE, _MADE = 2 / 3, 64
 
 
 def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
-    """Artificial records for alpha_k: generated utterances with labels drawn from the schema.
+    """Artificial records for alpha_k: generated utterances with labels drawn from the
+    schema.
 
     They determine the size of the groups' gradients.
     """
@@ -203,7 +233,8 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
     texts = [utterance.tokens for utterance in made.read(Path(), config=about)][:_MADE]
     batch = batch_of_texts(texts, model.feature_table)
     draw = generator(0, "public batch")
-    # Most words of an utterance are in no slot; tags at random would cancel each other's gradient.
+    # Most words of an utterance are in no slot; tags at random would cancel each
+    # other's gradient.
     tags = draw.integers(len(schema.tags), size=len(batch.tags))
     tags[draw.random(len(tags)) < _OUTSIDE] = schema.tags.index("O")
     return replace(
@@ -221,13 +252,17 @@ def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
     """
     known: np.ndarray = ids[~corpus.outside[ids]]
     if len(known) == 0:
-        raise InvalidInput("expected training records with labels of the schema, got none")
+        raise InvalidInput(
+            "expected training records with labels of the schema, got none"
+        )
     return known
 
 
 def shared_corpus(
     config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path
 ) -> Corpus:
-    """The corpus of a config; rank 0 builds the cached form before the others open it."""
+    """The corpus of a config; rank 0 builds the cached form before the others open
+    it.
+    """
     with first_rank_first(comm):
         return open_corpus(config.data, data_dir=data_dir, cache_dir=cache_dir)

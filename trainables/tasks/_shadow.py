@@ -1,7 +1,8 @@
-"""The shadow model of the paper's attack: trained once for an architecture and a corpus, shared.
+"""The shadow model of the paper's attack: trained once for an architecture and a
+corpus, shared.
 
-It is an ordinary SGD trial on another, public corpus. Its signals are cached for all later trials
-with the same architecture and course of training, of any sweep.
+It is an ordinary SGD trial on another, public corpus. Its signals are cached for all
+later trials with the same architecture and course of training, of any sweep.
 """
 
 import json
@@ -29,8 +30,8 @@ from trainables.training import train
 
 
 def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
-    """The shadow's trial: the target's architecture, schedule and batch size without privacy; the
-    target's sampling where steps are counted by it.
+    """The shadow's trial: the target's architecture, schedule and batch size without
+    privacy; the target's sampling where steps are counted by it.
     """
     by_steps = config.privacy.sampling == "full" or config.training.steps is not None
     name = config.evaluation.shadow_corpus or default_corpus(
@@ -39,8 +40,9 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     entry = catalogue.entry("models", config.model.name)
     training = {
         **config.training.model_dump(),
-        # Public and fixed: a sweep over learning rates shares one shadow, and so do a baseline
-        # that bounds its gradients and the private trials that are compared with it.
+        # Public and fixed: a sweep over learning rates shares one shadow, and so do a
+        # baseline that bounds its gradients and the private trials that are compared
+        # with it.
         "seed": 0,
         "learning_rate": entry.SHADOW_LEARNING_RATE,
         "gradient_clip_norm": None,
@@ -58,15 +60,23 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
 
 
 def _shadow_data(name: str, target: DataConfig) -> DataConfig:
-    """Data of as many records as the target declares, generated as noisy as it if needed."""
+    """Data of as many records as the target declares, generated as noisy as it if
+    needed.
+    """
     fields: dict[str, Any] = {"name": name, "max_records": target.max_records}
-    if isinstance(target, MadeFrames) and "recipe" in dir(catalogue.entry("datasets", name)):
-        fields |= target.model_dump(include={"num_utterances", "spelling_noise", "label_noise"})
+    if isinstance(target, MadeFrames) and "recipe" in dir(
+        catalogue.entry("datasets", name)
+    ):
+        fields |= target.model_dump(
+            include={"num_utterances", "spelling_noise", "label_noise"}
+        )
     return data_config(**fields)
 
 
 def available_corpora(data_dir: Path) -> list[str]:
-    """Public corpora that can be read: generated ones always, others if their files exist."""
+    """Public corpora that can be read: generated ones always, others if their files
+    exist.
+    """
     found = []
     for name in catalogue.names("datasets", kind="frames"):
         entry = catalogue.entry("datasets", name)
@@ -77,15 +87,22 @@ def available_corpora(data_dir: Path) -> list[str]:
 
 
 def signals(
-    config: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
+    config: TrialConfig,
+    target: Corpus,
+    *,
+    comm: Communicator,
+    data_dir: Path,
+    cache_dir: Path,
 ) -> tuple[Signals, float]:
-    """The shadow's signals (on every process) and the seconds for training it or waiting for
-    another group that trains it; almost 0 once it is cached.
+    """The shadow's signals (on every process) and the seconds for training it or
+    waiting for another group that trains it; almost 0 once it is cached.
 
     The first group of processes trains it together; the others wait for its lock.
     """
     shadow = config_for(config, data_dir=data_dir)
-    corpus = _setup.shared_corpus(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    corpus = _setup.shared_corpus(
+        shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir
+    )
     key = cache_key(
         architecture=_description(shadow),
         corpus=corpus.fingerprint + target.fingerprint,
@@ -97,7 +114,9 @@ def signals(
     started = time.perf_counter()
     with alone(place.with_suffix(".lock")) if comm.rank == 0 else nullcontext():
         if not comm.broadcast(place.exists()):
-            found = _train(shadow, target, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+            found = _train(
+                shadow, target, comm=comm, data_dir=data_dir, cache_dir=cache_dir
+            )
             if comm.rank == 0:
                 write_signals(place, found)
             comm.broadcast(None)
@@ -107,8 +126,8 @@ def signals(
 
 
 def _description(shadow: TrialConfig) -> str:
-    """All inputs of the shadow's weights beside its records. Without one of them a trial could be
-    attacked by the shadow of another optimiser or encoder.
+    """All inputs of the shadow's weights beside its records. Without one of them a
+    trial could be attacked by the shadow of another optimiser or encoder.
     """
     training = shadow.training
     unread = {"physical_batch_size", "num_workers"}
@@ -123,7 +142,12 @@ def _description(shadow: TrialConfig) -> str:
 
 
 def _train(
-    shadow: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
+    shadow: TrialConfig,
+    target: Corpus,
+    *,
+    comm: Communicator,
+    data_dir: Path,
+    cache_dir: Path,
 ) -> Signals:
     # Its corpus is public, so an encoder may have been trained on it.
     setup = _setup.assemble(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)

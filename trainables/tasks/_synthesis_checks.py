@@ -1,4 +1,5 @@
-"""Checks of a synthesis trial at planning time, so that a setup that cannot run costs no epsilon.
+"""Checks of a synthesis trial at planning time, so that a setup that cannot run costs
+no epsilon.
 
 Free of torch for a model from scratch; the weights of a pretrained one are not read.
 """
@@ -22,10 +23,13 @@ _MOST_TEXTS = 12_000  # of those corpora together
 
 
 def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
-    """Raises: InvalidInput for the first problem of the trial: domains or programs that the data
-    lacks, too little human text, sizes that do not fit, a model or tokenizer that is unavailable.
+    """Raises: InvalidInput for the first problem of the trial: domains or programs that
+    the data lacks, too little human text, sizes that do not fit, a model or tokenizer
+    that is unavailable.
     """
-    require_data(config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis))
+    require_data(
+        config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis)
+    )
     model = config_of(config.model)
     if model.encoder != "scratch":
         from trainables.models.text.hub_lm import require_source
@@ -35,15 +39,18 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
     _require_sizes(model, config.synthesis)
 
 
-def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit) -> None:
-    """Raises: InvalidInput where records lack fields that the method reads, or there are too few to
-    compare with; of private records without their number.
+def require_data(
+    synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit
+) -> None:
+    """Raises: InvalidInput where records lack fields that the method reads, or there
+    are too few to compare with; of private records without their number.
     """
     method: Any = catalogue.entry("generation", synthesis.method)
     by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
     if method.READS_PROMPTS and not by_functions and not any(corpus.domains):
         raise InvalidInput(
-            f"expected data with domains for synthesis.prompt=domain, got {corpus.name} without"
+            f"expected data with domains for synthesis.prompt=domain, got {corpus.name}"
+            f" without"
         )
     if method.READS_PROGRAMS or by_functions:
         _require_programs(synthesis, corpus, split)
@@ -52,22 +59,29 @@ def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSpli
         # Plans and reports keep the message.
         known = f" ({human})" if corpus.public else ""
         raise InvalidInput(
-            f"expected synthesis.num_generated to be at most the number{known} of human texts of"
-            f" {corpus.name} that they are compared with, got {synthesis.num_generated} (`sweep"
+            f"expected synthesis.num_generated to be at most the number{known} of human"
+            f" texts of"
+            f" {corpus.name} that they are compared with, got {synthesis.num_generated}"
+            f" (`sweep"
             " synthesize` draws any number)"
         )
 
 
-def _require_programs(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit) -> None:
+def _require_programs(
+    synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit
+) -> None:
     def known(ids: Iterable[int]) -> bool:
         return all(corpus.programs[i] for i in ids)
 
     if not known(split.public):
         raise InvalidInput(
-            f"expected programs of the public records of {corpus.name} for synthesis.method="
+            f"expected programs of the public records of {corpus.name} for"
+            f" synthesis.method="
             f"{synthesis.method}, got records without one"
         )
-    if synthesis.parses == "gold" and not (known(split.private) and known(split.validation)):
+    if synthesis.parses == "gold" and not (
+        known(split.private) and known(split.validation)
+    ):
         raise InvalidInput(
             "expected synthesis.parses=parser for records without programs, got gold"
         )
@@ -77,7 +91,8 @@ def _require_sizes(model: Config, synthesis: SynthesisConfig) -> None:
     width = model.hidden_size
     if width % model.num_heads:
         raise InvalidInput(
-            f"expected model.hidden_size to be a multiple of model.num_heads={model.num_heads},"
+            f"expected model.hidden_size to be a multiple of"
+            f" model.num_heads={model.num_heads},"
             f" got {width}"
         )
     most = min(width, model.intermediate_size)
@@ -88,7 +103,9 @@ def _require_sizes(model: Config, synthesis: SynthesisConfig) -> None:
 
 
 def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
-    """A fixed sample of utterances of the available public corpora, and the names of these."""
+    """A fixed sample of utterances of the available public corpora, and the names of
+    these.
+    """
     found: list[str] = []
     names = []
     for name in CORPORA:
@@ -106,12 +123,15 @@ def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
 
 
 def learns_from_public_text(config: TrialConfig) -> bool:
-    """Whether the models of a synthesis trial, or their pieces, are made from these utterances."""
+    """Whether the models of a synthesis trial, or their pieces, are made from these
+    utterances.
+    """
     return config_of(config.model).encoder == "scratch"
 
 
 def require_unlearnt(corpus: PairCorpus, utterances: Iterable[str]) -> None:
-    """Refuse private records that are among the public `utterances`, whatever their name.
+    """Refuse private records that are among the public `utterances`, whatever their
+    name.
 
     Raises: InvalidInput without counts, which plans and reports keep.
     """
@@ -120,6 +140,8 @@ def require_unlearnt(corpus: PairCorpus, utterances: Iterable[str]) -> None:
     own = {key_of(utterance) for utterance in corpus.utterances}
     if shares_records(own, hashes_of(map(key_of, utterances))):
         raise InvalidInput(
-            f"expected records of {corpus.name} that model.encoder=scratch has not learnt from, got"
-            f" more among the public utterances of {', '.join(CORPORA)} than chance explains"
+            f"expected records of {corpus.name} that model.encoder=scratch has not"
+            f" learnt from, got"
+            f" more among the public utterances of {', '.join(CORPORA)} than chance"
+            f" explains"
         )

@@ -24,7 +24,12 @@ _HISTOGRAM = "histogram.json"
 
 
 def materials(
-    config: TrialConfig, corpus: PairCorpus, split: PairSplit, method: Any, *, cache_dir: Path
+    config: TrialConfig,
+    corpus: PairCorpus,
+    split: PairSplit,
+    method: Any,
+    *,
+    cache_dir: Path,
 ) -> dict[str, TrainingTexts]:
     """Records of each part with the columns that the method reads."""
     synthesis = config.synthesis
@@ -49,7 +54,8 @@ def materials(
         prompts: tuple[str, ...] = ()
         if by_functions:
             prompts = tuple(
-                " ".join(sorted(function_types(program, kinds=("call",)))) for program in programs
+                " ".join(sorted(function_types(program, kinds=("call",))))
+                for program in programs
             )
         elif method.READS_PROMPTS:
             prompts = tuple(domain or NO_PROMPT for domain in part.domains)
@@ -60,15 +66,16 @@ def materials(
 def exchange_programs(
     private: TrainingTexts, *, seed: int | None
 ) -> tuple[TrainingTexts, np.ndarray | None]:
-    """Couples of records with their programs exchanged, and the couple of each record; the records
-    as they are, without couples, where `seed` is None.
+    """Couples of records with their programs exchanged, and the couple of each record;
+    the records as they are, without couples, where `seed` is None.
     """
     if seed is None:
         return private, None
     left, right = couples(np.arange(len(private.utterances)), seed=seed)
     ids, partners = np.concatenate([left, right]), np.concatenate([right, left])
     material = TrainingTexts(
-        tuple(private.utterances[i] for i in ids), tuple(private.programs[i] for i in partners)
+        tuple(private.utterances[i] for i in ids),
+        tuple(private.programs[i] for i in partners),
     )
     return material, np.concatenate([np.arange(len(left)), np.arange(len(right))])
 
@@ -86,8 +93,8 @@ def prompt_frequencies(
 ) -> dict[str, float]:
     """Frequencies of the prompts, drawn once for a trial and kept for resuming it.
 
-    Raises: TrialFailed where training has begun and its counts are missing, InvalidInput where no
-    count is above 0.
+    Raises: TrialFailed where training has begun and its counts are missing,
+    InvalidInput where no count is above 0.
     """
     if not method.READS_PROMPTS:
         return {}
@@ -97,7 +104,8 @@ def prompt_frequencies(
             read: dict[str, float] = read_written_json(kept)
         except InvalidData:
             raise TrialFailed(
-                f"expected {_HISTOGRAM} beside the checkpoint, got none that can be read: it is"
+                f"expected {_HISTOGRAM} beside the checkpoint, got none that can be"
+                f" read: it is"
                 " released once, before the first epoch"
             ) from None
         return read
@@ -108,7 +116,10 @@ def prompt_frequencies(
         counts = histogram.counts_of(private.prompts, bins)
         if mechanism.histogram_noise_multiplier:
             counts = histogram.add_noise(
-                counts, std=mechanism.histogram_noise_multiplier, key=key, trial_id=config.id
+                counts,
+                std=mechanism.histogram_noise_multiplier,
+                key=key,
+                trial_id=config.id,
             )
     positive(counts)  # else training would be paid for and nothing drawn
     make_folder(folder)
@@ -117,7 +128,9 @@ def prompt_frequencies(
 
 
 def _bins(config: TrialConfig, corpus: PairCorpus, public: TrainingTexts) -> list[str]:
-    """The public prompts: the corpus' list of domains, or the prompts of the public part."""
+    """The public prompts: the corpus' list of domains, or the prompts of the public
+    part.
+    """
     entry = catalogue.entry("datasets", corpus.name)
     listed = getattr(entry, "DOMAINS", None)
     if config.synthesis.prompt == "domain" and listed is not None:

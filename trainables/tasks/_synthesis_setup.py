@@ -30,8 +30,17 @@ from trainables.tasks._synthesis_checks import (
     require_data,
     require_unlearnt,
 )
-from trainables.tasks._synthesis_data import exchange_programs, materials, prompt_frequencies
-from trainables.tasks._trial_result import attempt_key, engine_setup, first_rank_first, on_device
+from trainables.tasks._synthesis_data import (
+    exchange_programs,
+    materials,
+    prompt_frequencies,
+)
+from trainables.tasks._trial_result import (
+    attempt_key,
+    engine_setup,
+    first_rank_first,
+    on_device,
+)
 
 
 class StagedEngine:
@@ -91,7 +100,9 @@ class SynthesisSetup:
     public_text: dict[str, StageTexts]
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
-        """See `training.Learner`; each stage by its loss, among the epochs that train it."""
+        """See `training.Learner`; each stage by its loss, among the epochs that train
+        it.
+        """
         stage, _ = self.engine.stage_of(epoch)
         return f"validation_loss_{stage}", f"{stage}."
 
@@ -106,22 +117,32 @@ class SynthesisSetup:
 
 
 def prepare(
-    config: TrialConfig, *, comm: Communicator, folder: Path, data_dir: Path, cache_dir: Path
+    config: TrialConfig,
+    *,
+    comm: Communicator,
+    folder: Path,
+    data_dir: Path,
+    cache_dir: Path,
 ) -> SynthesisSetup:
-    """Open the pairs, parse utterances, build and pretrain the models, and make the engine.
+    """Open the pairs, parse utterances, build and pretrain the models, and make the
+    engine.
 
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
     synthesis, seed = config.synthesis, config.training.seed
     method = catalogue.entry("generation", synthesis.method)
     corpus = open_pairs(config.data, data_dir=data_dir)
-    split = split_pairs(corpus, config.data, synthesis, mask_seed=stream_seed(seed, config.id))
+    split = split_pairs(
+        corpus, config.data, synthesis, mask_seed=stream_seed(seed, config.id)
+    )
     require_data(synthesis, corpus, split)
     number, undeclared = num_private_records(corpus, config.data, synthesis)
     config, mechanism = resolve(config, num_records=number, undeclared=undeclared)
     with first_rank_first(comm):
         records = materials(config, corpus, split, method, cache_dir=cache_dir)
-    private, public, held_out = (records[name] for name in ("private", "public", "validation"))
+    private, public, held_out = (
+        records[name] for name in ("private", "public", "validation")
+    )
     pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
     private, groups = exchange_programs(private, seed=pair_seed)
     corpora, names = public_utterances(data_dir=data_dir)
@@ -131,24 +152,41 @@ def prepare(
     source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
     stages: tuple[str, ...] = method.STAGES
     public_text = {
-        stage: mix_texts(stage, method.texts(stage, public), corpora) for stage in stages
+        stage: mix_texts(stage, method.texts(stage, public), corpora)
+        for stage in stages
     }
     with first_rank_first(comm):
         models = {
-            stage: _model(config, source, stage, public_text[stage], comm=comm, cache_dir=cache_dir)
+            stage: _model(
+                config,
+                source,
+                stage,
+                public_text[stage],
+                comm=comm,
+                cache_dir=cache_dir,
+            )
             for stage in stages
         }
 
     key = attempt_key(config, comm)
     frequencies = prompt_frequencies(
-        config, mechanism, method, corpus, private=private, public=public, key=key, folder=folder
+        config,
+        mechanism,
+        method,
+        corpus,
+        private=private,
+        public=public,
+        key=key,
+        folder=folder,
     )
     texts = encode(config, source, method, stages, private)
     epochs = dict(zip(stages, mechanism.stages or (mechanism.epochs,), strict=True))
     make = catalogue.entry("engines", config.engine).make
     parts = {}
     for stage, model in models.items():
-        own = replace(mechanism, epochs=epochs[stage], stages=(), histogram_noise_multiplier=0.0)
+        own = replace(
+            mechanism, epochs=epochs[stage], stages=(), histogram_noise_multiplier=0.0
+        )
         setup = engine_setup(
             config,
             mechanism=own,
@@ -157,7 +195,8 @@ def prepare(
             groups=groups,
             comm=comm,
             key=key,
-            trial_id=f"{config.id}/{stage}",  # separates the noise streams of the stages
+            # separates the noise streams of the stages
+            trial_id=f"{config.id}/{stage}",
         )
         parts[stage] = make(model, own, setup)
     return SynthesisSetup(
@@ -199,22 +238,31 @@ def _model(
 
 
 def encode(
-    config: TrialConfig, source: LmSource, method: Any, stages: tuple[str, ...], part: TrainingTexts
+    config: TrialConfig,
+    source: LmSource,
+    method: Any,
+    stages: tuple[str, ...],
+    part: TrainingTexts,
 ) -> dict[str, EncodedTexts]:
     """The texts of each stage."""
     tokenizer, most = source.tokenizer, config.synthesis.max_tokens
-    found: dict[str, StageTexts] = {stage: method.texts(stage, part) for stage in stages}
+    found: dict[str, StageTexts] = {
+        stage: method.texts(stage, part) for stage in stages
+    }
     return {
         stage: EncodedTexts(own.texts, tokenizer, max_tokens=most, prompts=own.prompts)
         for stage, own in found.items()
     }
 
 
-def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tuple[str, ...]:
+def _notes(
+    config: TrialConfig, names: tuple[str, ...], source: LmSource
+) -> tuple[str, ...]:
     provenance = source.provenance
     if source.from_scratch:
         provenance = (
-            f"{formats.count(config.synthesis.pretrain_epochs, 'epoch')} over the public part and"
+            f"{formats.count(config.synthesis.pretrain_epochs, 'epoch')} over the"
+            f" public part and"
             f" {', '.join(names) or 'no other corpus'}, from random weights"
         )
     return (f"language model: {provenance}",)

@@ -1,4 +1,6 @@
-"""The parts that all tasks share: the setup of the engine, and the frame of the result."""
+"""The parts that all tasks share: the setup of the engine, and the frame of the
+result.
+"""
 
 import math
 import time
@@ -62,7 +64,8 @@ def on_device(model: Model, comm: Communicator) -> Model:
     if device.type == "cuda":
         if torch.cuda.device_count() <= (device.index or 0):
             raise InvalidInput(
-                "expected resources.gpus_per_worker=0 where torch finds no GPU, got a worker on"
+                "expected resources.gpus_per_worker=0 where torch finds no GPU, got a"
+                " worker on"
                 f" {device} with {torch.cuda.device_count()} found"
             )
         torch.cuda.set_device(device.index or 0)  # a bare "cuda" has no index
@@ -80,7 +83,9 @@ def engine_setup(
     trial_id: str,
     **others: Any,
 ) -> engines.TrialSetup:
-    """`engines.TrialSetup` with the fields that a config has; `others` are further fields of it."""
+    """`engines.TrialSetup` with the fields that a config has; `others` are further
+    fields of it.
+    """
     training = config.training
     return engines.TrialSetup(
         loader=loader,
@@ -100,8 +105,8 @@ def engine_setup(
 
 
 class Clock:
-    """Seconds of the parts of a trial, each named when it ends. The process that `leads` writes
-    the phase outside of training into `folder`.
+    """Seconds of the parts of a trial, each named when it ends. The process that
+    `leads` writes the phase outside of training into `folder`.
     """
 
     def __init__(self, folder: Path, *, leads: bool) -> None:
@@ -111,8 +116,8 @@ class Clock:
         phase.enter(phase.LOADING)
 
     def end(self, part: str, *, without: float = 0.0, then: str = "") -> None:
-        """End a part that began at the end of the last one; `without` seconds are of other parts
-        inside of it.
+        """End a part that began at the end of the last one; `without` seconds are of
+        other parts inside of it.
         """
         now = time.perf_counter()
         self.seconds[part] = now - self._last - without
@@ -120,9 +125,13 @@ class Clock:
         phase.enter(then)
 
 
-def spent_privacy(config: TrialConfig, mechanism: Mechanism, trained: Trained) -> PrivacySummary:
+def spent_privacy(
+    config: TrialConfig, mechanism: Mechanism, trained: Trained
+) -> PrivacySummary:
     """The spent figures of the trained epochs, certified here: no cache is read."""
-    return account(mechanism.first(trained.epochs_done), accountant=config.privacy.accountant)
+    return account(
+        mechanism.first(trained.epochs_done), accountant=config.privacy.accountant
+    )
 
 
 def result(
@@ -142,12 +151,13 @@ def result(
     attacks: Sequence[str] = (),
     by_record: bool = False,
 ) -> TrialResult:
-    """The result of a trial: the task's own metrics, those that every trial has, and its privacy
-    card.
+    """The result of a trial: the task's own metrics, those that every trial has, and
+    its privacy card.
 
-    `seconds` of the parts do not overlap; "train" is the whole training loop of this attempt, and
-    "shadow" is no part, because other trials use the shadow model, too. `public` are the inputs
-    that are treated as public. `by_record`: its model is clipped by `torch.func`.
+    `seconds` of the parts do not overlap; "train" is the whole training loop of this
+    attempt, and "shadow" is no part, because other trials use the shadow model, too.
+    `public` are the inputs that are treated as public. `by_record`: its model is
+    clipped by `torch.func`.
     """
     epochs = math.fsum(trained.epoch_seconds)
     between = seconds["train"] - (epochs - trained.seconds_before)
@@ -190,7 +200,9 @@ def result(
 
 
 def clipping_check(history: Sequence[Mapping[str, float]]) -> ClippingCheck | None:
-    """The outcome of the comparisons in all of these epochs; None where one had none."""
+    """The outcome of the comparisons in all of these epochs; None where one had
+    none.
+    """
     found = [epoch[CLIP_DIFFERENCE] for epoch in history if CLIP_DIFFERENCE in epoch]
     if not found or len(found) < len(history):
         return None
@@ -198,9 +210,11 @@ def clipping_check(history: Sequence[Mapping[str, float]]) -> ClippingCheck | No
     return ClippingCheck(verdict=verdict, tolerance=TOLERANCE, alone=True)
 
 
-def step_audit(mechanism: Mechanism, *, comm: Communicator, by_record: bool) -> StepAudit | None:
-    """The audit of this trial's step on adversarial inputs without real records; None without a
-    claim, and on all ranks but 0.
+def step_audit(
+    mechanism: Mechanism, *, comm: Communicator, by_record: bool
+) -> StepAudit | None:
+    """The audit of this trial's step on adversarial inputs without real records; None
+    without a claim, and on all ranks but 0.
     """
     # Without a bound on alpha_k the worst group may have no noise to speak of.
     if comm.rank != 0 or mechanism.effective_noise_multiplier_at(0) == 0:

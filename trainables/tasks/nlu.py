@@ -1,4 +1,6 @@
-"""Intents and slots: train a model on a corpus' training part, measure it on its test part."""
+"""Intents and slots: train a model on a corpus' training part, measure it on its test
+part.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,11 +41,18 @@ def run(
     before = _before_training(setup, folder)
     clock.end("prepare")
     trained = train(
-        setup, config.training, folder=folder, comm=comm, report=report, facts=setup.encoder_files
+        setup,
+        config.training,
+        folder=folder,
+        comm=comm,
+        report=report,
+        facts=setup.encoder_files,
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)
-    counts, leakage = _measure(setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
+    counts, leakage = _measure(
+        setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir
+    )
     tested = summarize(
         counts,
         labels=setup.corpus.schema.labels,
@@ -67,9 +76,17 @@ def run(
             **before,
             "epsilon_paper": summary.epsilon_paper,
             "duplicates_dropped": float(setup.corpus.num_duplicates),
-            **{name: value for name, value in trained.best.items() if name.startswith(VALIDATION)},
+            **{
+                name: value
+                for name, value in trained.best.items()
+                if name.startswith(VALIDATION)
+            },
         },
-        seconds={**clock.seconds, "attacks": leakage.seconds, "shadow": leakage.shadow_seconds},
+        seconds={
+            **clock.seconds,
+            "attacks": leakage.seconds,
+            "shadow": leakage.shadow_seconds,
+        },
         corpus=setup.corpus.name,
         public_data=bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
         provenance=setup.model.provenance,
@@ -81,8 +98,8 @@ def run(
 
 
 def _before_training(setup: TrialSetup, folder: Path) -> dict[str, float]:
-    """SER before training (at epsilon 0) of a model that predicts from the names of the labels. A
-    resumed trial reads its first result.
+    """SER before training (at epsilon 0) of a model that predicts from the names of the
+    labels. A resumed trial reads its first result.
     """
     if not (setup.config.trains and setup.config.model.has_prior):
         return {}
@@ -100,8 +117,8 @@ def _before_training(setup: TrialSetup, folder: Path) -> dict[str, float]:
 def _measure(
     setup: TrialSetup, *, folder: Path, data_dir: Path, cache_dir: Path
 ) -> tuple[Counts, _leakage.Leakage]:
-    """The test counts and the results of attacks, from one pass over the records of both, because
-    most of the attacked non-members are test records.
+    """The test counts and the results of attacks, from one pass over the records of
+    both, because most of the attacked non-members are test records.
     """
     test = setup.split.test
     if not setup.config.trains:
@@ -137,7 +154,9 @@ def _public(setup: TrialSetup) -> list[str]:
 
 
 def save_model(setup: TrialSetup, folder: Path) -> None:
-    """Write weights as safetensors and the description for building the model, as JSON."""
+    """Write weights as safetensors and the description for building the model, as
+    JSON.
+    """
     make_folder(folder)
     write_tensors(folder / "weights.safetensors", setup.model.state_dict())
     save_public = getattr(setup.model, "save_public", None)

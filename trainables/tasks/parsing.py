@@ -1,8 +1,9 @@
 """Parsers from utterances to programs, trained on pairs.
 
-One class serves both roles: the low-resource parser of public pairs that parses private utterances,
-and the high-resource one that measures generated text. Training is not private, so a parser of
-private pairs must not be released. Ten thousand pairs take minutes on one thread.
+One class serves both roles: the low-resource parser of public pairs that parses private
+utterances, and the high-resource one that measures generated text. Training is not
+private, so a parser of private pairs must not be released. Ten thousand pairs take
+minutes on one thread.
 """
 
 import hashlib
@@ -47,17 +48,28 @@ class _Row:
 
 @torch.no_grad()
 def greedy(
-    model: ParserModel, vocabulary: Vocabulary, words: Tensor, padding: Tensor, *, max_length: int
+    model: ParserModel,
+    vocabulary: Vocabulary,
+    words: Tensor,
+    padding: Tensor,
+    *,
+    max_length: int,
 ) -> list[list[int]]:
-    """Ids of a whole program of at most `max_length` choices for each row of `words` [B, S]."""
+    """Ids of a whole program of at most `max_length` choices for each row of `words`
+    [B, S].
+    """
     states = model.encode(words, padding)
     rows = [_Row() for _ in words]
     rules = _Rules(vocabulary, max_length)
     active = list(range(len(rows)))
     inputs = torch.zeros(len(rows), 0, dtype=torch.long)
     while active:
-        found = model(states[active], padding[active], inputs[active], model.start(len(active)))
-        allowed = torch.stack([rules.allowed(rows[row], int(words.shape[1])) for row in active])
+        found = model(
+            states[active], padding[active], inputs[active], model.start(len(active))
+        )
+        allowed = torch.stack(
+            [rules.allowed(rows[row], int(words.shape[1])) for row in active]
+        )
         best = found[:, -1].masked_fill(~allowed, -torch.inf).argmax(dim=1)
         step = torch.zeros(len(rows), 1, dtype=torch.long)
         step[active, 0] = best
@@ -76,11 +88,15 @@ class _Rules:
         self._max_length = max_length
         self._fits = {slot: torch.tensor(vocabulary.fits[slot]) for slot in SLOTS}
         # Further choices that a token requires: its parts, or the places of a copy.
-        copies = [2 * vocabulary.is_copy(index) for index in range(len(vocabulary.tokens))]
+        copies = [
+            2 * vocabulary.is_copy(index) for index in range(len(vocabulary.tokens))
+        ]
         self._cost = torch.tensor(vocabulary.arities) + torch.tensor(copies)
 
     def allowed(self, row: _Row, num_places: int) -> Tensor:
-        """The last place of a copy is not before its first. The model masks padded places."""
+        """The last place of a copy is not before its first. The model masks padded
+        places.
+        """
         num_tokens = len(self._vocabulary.tokens)
         tokens = torch.zeros(num_tokens, dtype=torch.bool)
         places = torch.zeros(num_places, dtype=torch.bool)
@@ -88,7 +104,9 @@ class _Rules:
             places[row.ids[-1] - num_tokens if row.places == 1 else 0 :] = True
         else:
             left = self._max_length - len(row.ids)
-            tokens = self._fits[row.state.slot] & (self._cost <= left - row.state.pending)
+            tokens = self._fits[row.state.slot] & (
+                self._cost <= left - row.state.pending
+            )
         return torch.cat([tokens, places])
 
     def write(self, row: _Row, choice: int) -> None:
@@ -112,7 +130,8 @@ _BUCKET = 50  # batches that are sorted by length together
 class ParserSettings:
     """The settings of a parser and its training.
 
-    `literals` "anon" writes no values of strings and numbers, "copy" takes them from the utterance.
+    `literals` "anon" writes no values of strings and numbers, "copy" takes them from
+    the utterance.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -128,7 +147,9 @@ class ParserSettings:
 
 @dataclass(frozen=True)
 class Parser:
-    """A trained parser. `trained_on` is its provenance: the name of its pairs and a seed."""
+    """A trained parser. `trained_on` is its provenance: the name of its pairs and a
+    seed.
+    """
 
     model: ParserModel
     vocabulary: Vocabulary
@@ -149,7 +170,9 @@ class Parser:
             batch = [sources[index] for index in ids]
             words, padding = collate(batch)
             longest = self.settings.max_length
-            written = greedy(self.model, self.vocabulary, words, padding, max_length=longest)
+            written = greedy(
+                self.model, self.vocabulary, words, padding, max_length=longest
+            )
             for index, source, tokens in zip(ids, batch, written, strict=True):
                 found[index] = self.vocabulary.program(tokens, source)
         return found
@@ -186,7 +209,9 @@ def load_parser(folder: Path) -> Parser:
         written = read_written_json(folder / _FILES[0])
         tensors = load_file(str(folder / _FILES[1]))
     except (OSError, InvalidData, ValueError, SafetensorError):
-        raise InvalidData(f"expected a saved parser ({' and '.join(_FILES)}) in {folder}") from None
+        raise InvalidData(
+            f"expected a saved parser ({' and '.join(_FILES)}) in {folder}"
+        ) from None
     try:
         about = TypeAdapter(_About).validate_python(written)
         if not all(tensor.isfinite().all() for tensor in tensors.values()):
@@ -197,7 +222,8 @@ def load_parser(folder: Path) -> Parser:
         return Parser(model.eval(), about.vocabulary, about.settings, trained_on)
     except (AssertionError, KeyError, ValueError, RuntimeError):
         raise InvalidData(
-            f"expected a parser of this version in {folder}, got another or a damaged one"
+            f"expected a parser of this version in {folder}, got another or a damaged"
+            f" one"
         ) from None
 
 
@@ -217,24 +243,33 @@ def train_parser(
     settings = settings or ParserSettings()
     if not pairs.has_programs:
         raise InvalidInput(
-            f"expected a program for every training pair of {pairs.name}, some have none"
+            f"expected a program for every training pair of {pairs.name}, some have"
+            f" none"
         )
     try:
-        vocabulary = Vocabulary.of(pairs.utterances, pairs.programs, literals=settings.literals)
+        vocabulary = Vocabulary.of(
+            pairs.utterances, pairs.programs, literals=settings.literals
+        )
         sources = [vocabulary.source(utterance) for utterance in pairs.utterances]
         targets = [
             vocabulary.target(program, source)
             for program, source in zip(pairs.programs, sources, strict=True)
         ]
     except LispressError as error:
-        raise InvalidInput(f"expected well-formed programs in {pairs.name}: {error}") from None
+        raise InvalidInput(
+            f"expected well-formed programs in {pairs.name}: {error}"
+        ) from None
     model = _model(settings, vocabulary, seed=seed)
     with torch_seeded(stream_seed(seed, "parser", "dropout")):
         _fit(model, sources, targets, settings=settings, seed=seed, report=report)
-    return Parser(model.eval(), vocabulary, settings, {"name": pairs.name, "seed": seed})
+    return Parser(
+        model.eval(), vocabulary, settings, {"name": pairs.name, "seed": seed}
+    )
 
 
-def _model(settings: ParserSettings, vocabulary: Vocabulary, *, seed: int) -> ParserModel:
+def _model(
+    settings: ParserSettings, vocabulary: Vocabulary, *, seed: int
+) -> ParserModel:
     num_words, num_tokens = len(vocabulary.words), len(vocabulary.tokens)
     return build(settings.sizes, num_words=num_words, num_tokens=num_tokens, seed=seed)
 
@@ -247,13 +282,19 @@ def parser_of(pairs: PairCorpus, *, epochs: int, seed: int, cache_dir: Path) -> 
     settings = ParserSettings(epochs=epochs)
     name = _cache_name("parser", pairs.fingerprint, repr(settings), str(seed))
     folder = make_once(
-        cache_dir, name, lambda place: train_parser(pairs, settings=settings, seed=seed).save(place)
+        cache_dir,
+        name,
+        lambda place: train_parser(pairs, settings=settings, seed=seed).save(place),
     )
     return load_parser(folder)
 
 
-def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -> tuple[str, ...]:
-    """The programs of `utterances` by a parser, kept in `cache_dir`, readable by its owner only."""
+def programs_of(
+    parser: Parser, utterances: Sequence[str], *, cache_dir: Path
+) -> tuple[str, ...]:
+    """The programs of `utterances` by a parser, kept in `cache_dir`, readable by its
+    owner only.
+    """
     name = _cache_name("programs", _digest(parser), repr(parser.settings), *utterances)
 
     def make(folder: Path) -> None:
@@ -268,7 +309,9 @@ def _digest(parser: Parser) -> str:
     """Digest of the weights and the vocabulary, which determine a parser's output."""
     digest = hashlib.sha256(repr(parser.vocabulary).encode())
     for name, tensor in sorted(parser.model.state_dict().items()):
-        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(
+            name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes()
+        )
     return digest.hexdigest()
 
 
@@ -294,7 +337,9 @@ def gold_programs(parser: Parser, pairs: PairCorpus) -> list[Program]:
 
 def collate(batch: Sequence[Source]) -> tuple[Tensor, Tensor]:
     """Piece ids [B, S] and the mask of padding (True)."""
-    words = pad_sequence([torch.tensor(source.ids) for source in batch], batch_first=True)
+    words = pad_sequence(
+        [torch.tensor(source.ids) for source in batch], batch_first=True
+    )
     lengths = torch.tensor([len(source.ids) for source in batch])
     return words, torch.arange(words.shape[1]) >= lengths[:, None]
 
@@ -308,18 +353,24 @@ def _fit(
     seed: int,
     report: Callable[[int, float], None] | None,
 ) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98)
+    )
     per_epoch = -(-len(sources) // settings.batch_size)
     total = per_epoch * settings.epochs
     warmup = max(1, min(settings.warmup_steps, total // 4))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
-        lambda step: min((step + 1) / warmup, max(0.0, (total - step) / max(1, total - warmup))),
+        lambda step: min(
+            (step + 1) / warmup, max(0.0, (total - step) / max(1, total - warmup))
+        ),
     )
     model.train()
     for epoch in range(settings.epochs):
         losses: list[float] = []
-        for ids in _batches([len(t) for t in targets], settings.batch_size, seed, epoch):
+        for ids in _batches(
+            [len(t) for t in targets], settings.batch_size, seed, epoch
+        ):
             words, padding = collate([sources[index] for index in ids])
             loss = _loss(model, words, padding, [targets[index] for index in ids])
             optimizer.zero_grad()
@@ -335,23 +386,37 @@ def _fit(
 def _loss(
     model: ParserModel, words: Tensor, padding: Tensor, targets: Sequence[Sequence[int]]
 ) -> Tensor:
-    """Mean cross-entropy over tokens and places; the softmax of a choice is over its kind alone."""
-    gold = pad_sequence([torch.tensor(ids) for ids in targets], batch_first=True, padding_value=-1)
+    """Mean cross-entropy over tokens and places; the softmax of a choice is over its
+    kind alone.
+    """
+    gold = pad_sequence(
+        [torch.tensor(ids) for ids in targets], batch_first=True, padding_value=-1
+    )
     inputs = gold[:, :-1].clamp(min=0)
-    found = model(model.encode(words, padding), padding, inputs, model.start(len(targets)))
+    found = model(
+        model.encode(words, padding), padding, inputs, model.start(len(targets))
+    )
     is_place = gold >= model.num_tokens
     kinds = torch.arange(found.shape[2]) >= model.num_tokens
     found = found.masked_fill(kinds[None, None] != is_place[:, :, None], -torch.inf)
     return F.cross_entropy(found.flatten(0, 1), gold.flatten(), ignore_index=-1)
 
 
-def _batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[list[int]]:
-    """Every record once, in batches of like length, in an order drawn for each epoch."""
+def _batches(
+    lengths: Sequence[int], batch_size: int, seed: int, epoch: int
+) -> Iterator[list[int]]:
+    """Every record once, in batches of like length, in an order drawn for each
+    epoch.
+    """
     random = generator(seed, "parser", "batches", epoch)
     order = random.permutation(len(lengths)).tolist()
     found = []
     for low in range(0, len(order), _BUCKET * batch_size):
-        bucket = sorted(order[low : low + _BUCKET * batch_size], key=lambda index: lengths[index])
-        found += [bucket[at : at + batch_size] for at in range(0, len(bucket), batch_size)]
+        bucket = sorted(
+            order[low : low + _BUCKET * batch_size], key=lambda index: lengths[index]
+        )
+        found += [
+            bucket[at : at + batch_size] for at in range(0, len(bucket), batch_size)
+        ]
     for index in random.permutation(len(found)).tolist():
         yield found[index]

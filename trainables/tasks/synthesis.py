@@ -42,7 +42,9 @@ def run(
 ) -> TrialResult:
     """See `trainables.trial.run`."""
     clock = Clock(folder, leads=comm.rank == 0)
-    setup = prepare(config, comm=comm, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
+    setup = prepare(
+        config, comm=comm, folder=folder, data_dir=data_dir, cache_dir=cache_dir
+    )
     clock.end("prepare")
     trained = train(setup, config.training, folder=folder, comm=comm, report=report)
     clock.end("train", then=phase.DRAWING)
@@ -84,7 +86,9 @@ def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]
         stage: trained.history[(epoch or 1) - 1][f"validation_loss_{stage}"]
         for stage, epoch in best.items()
     }
-    stages = {f"best_epoch_{stage}": float(epoch) for stage, epoch in best.items() if epoch}
+    stages = {
+        f"best_epoch_{stage}": float(epoch) for stage, epoch in best.items() if epoch
+    }
     return {
         **(stages if len(best) > 1 else {}),
         "validation_loss": sum(losses.values()),
@@ -92,12 +96,18 @@ def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]
     }
 
 
-def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[GeneratedTexts | None, tuple[str, ...]]:
-    """Utterances of the trained models; None, with the reason, where a stage is missing."""
+def _draw(
+    setup: SynthesisSetup, trained: Trained
+) -> tuple[GeneratedTexts | None, tuple[str, ...]]:
+    """Utterances of the trained models; None, with the reason, where a stage is
+    missing.
+    """
     synthesis = setup.config.synthesis
     stages = setup.mechanism.stages
     if stages and trained.epochs_done <= stages[0]:
-        return None, ("stopped before the second stage was trained: nothing was generated",)
+        return None, (
+            "stopped before the second stage was trained: nothing was generated",
+        )
     drawer = ModelDrawer(
         dict(setup.model.items()),
         setup.source.tokenizer,
@@ -112,10 +122,12 @@ def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[GeneratedTexts | Non
 def measure(
     setup: SynthesisSetup, drawn: GeneratedTexts, *, cache_dir: Path
 ) -> dict[str, float | None]:
-    """Figures of generated against human text, the same number of each; nothing private is read.
+    """Figures of generated against human text, the same number of each; nothing private
+    is read.
 
-    Programs of generated text come from a parser trained on human text that is neither private nor
-    tested on; the language model of the fluency figure is trained on public text alone.
+    Programs of generated text come from a parser trained on human text that is neither
+    private nor tested on; the language model of the fluency figure is trained on public
+    text alone.
     """
     config, synthesis = setup.config, setup.config.synthesis
     human = setup.corpus.select(setup.split.test.tolist())
@@ -166,12 +178,14 @@ def _public(setup: SynthesisSetup) -> list[str]:
     """The inputs that are treated as public, one sentence each."""
     synthesis = setup.config.synthesis
     found = [
-        f"a share of {synthesis.public_fraction:g} of the training part, drawn at random",
+        f"a share of {synthesis.public_fraction:g} of the training part, drawn at"
+        f" random",
         f"the starting weights ({'; '.join(setup.notes)})",
     ]
     if learns_from_public_text(setup.config) and not setup.corpus.public:
         found.append(
-            "utterances of public corpora, which share no more records with the data than chance"
+            "utterances of public corpora, which share no more records with the data"
+            " than chance"
             f" explains ({THRESHOLDS})"
         )
     if setup.method.READS_PROMPTS and synthesis.histogram == "public":
@@ -180,12 +194,16 @@ def _public(setup: SynthesisSetup) -> list[str]:
 
 
 def save(
-    setup: SynthesisSetup, folder: Path, drawn: GeneratedTexts | None, *, epochs_done: int
+    setup: SynthesisSetup,
+    folder: Path,
+    drawn: GeneratedTexts | None,
+    *,
+    epochs_done: int,
 ) -> None:
     """Write the models as a folder for `sweep synthesize`, and the drawn utterances.
 
-    All of it is released by the mechanism, or public. With coins in the split, the records of both
-    sides are written too, for the curator only, to audit the release.
+    All of it is released by the mechanism, or public. With coins in the split, the
+    records of both sides are written too, for the curator only, to audit the release.
     """
     place = folder / "model"
     n_is_declared = setup.corpus.public or setup.config.data.num_records is not None
@@ -205,7 +223,10 @@ def save(
     if drawn is not None:
         _write(folder / GENERATED, drawn.utterances)
     if len(setup.split.held_out):
-        for name, ids in ((MEMBERS, setup.split.private), (HELD_OUT, setup.split.held_out)):
+        for name, ids in (
+            (MEMBERS, setup.split.private),
+            (HELD_OUT, setup.split.held_out),
+        ):
             _write(folder / name, setup.corpus.select(ids.tolist()).utterances)
 
 

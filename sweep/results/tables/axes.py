@@ -20,25 +20,35 @@ def short_ids(ids: Sequence[str]) -> dict[str, str]:
     """
     longest = max(map(len, ids), default=0)
     length = next(
-        (n for n in range(_SHORTEST_ID, longest) if len({one[:n] for one in ids}) == len(set(ids))),
+        (
+            n
+            for n in range(_SHORTEST_ID, longest)
+            if len({one[:n] for one in ids}) == len(set(ids))
+        ),
         longest,
     )
     return {one: one[:length] for one in ids}
 
 
 def varied_paths(plans: Sequence[PlannedTrial]) -> list[str]:
-    """The axes that have more than one value among trials, in the order of the space."""
+    """The axes that have more than one value among trials, in the order of the
+    space.
+    """
     seen: dict[str, set[str]] = {}
     for plan in plans:
         for path, value in plan.values.items():
             seen.setdefault(path, set()).add(repr(value))
     everywhere = {path for path in seen if all(path in plan.values for plan in plans)}
-    return [path for path, values in seen.items() if len(values) > 1 or path not in everywhere]
+    return [
+        path
+        for path, values in seen.items()
+        if len(values) > 1 or path not in everywhere
+    ]
 
 
 def value_at(plan: PlannedTrial, path: str) -> Any:
-    """The value of an axis, from the point or else from the trial's fields; None where the field
-    does not exist or the engine does not read it.
+    """The value of an axis, from the point or else from the trial's fields; None where
+    the field does not exist or the engine does not read it.
     """
     if path in plan.values:
         return plan.values[path]
@@ -53,17 +63,22 @@ def value_at(plan: PlannedTrial, path: str) -> Any:
 def setting_columns(
     plans: Sequence[PlannedTrial], paths: Sequence[str], *, more_to_come: bool = False
 ) -> tuple[list[Column], Column]:
-    """A column for each of `paths` that varies among `plans`, one for their variants where they
-    differ, and one that combines all of it. `more_to_come`: trials that differ follow, so each has
-    its column from the start.
+    """A column for each of `paths` that varies among `plans`, one for their variants
+    where they differ, and one that combines all of it. `more_to_come`: trials that
+    differ follow, so each has its column from the start.
     """
     columns = []
     for path in paths:
         values = [value_at(plan, path) for plan in plans]
         cells = ["" if value is None else short(value) for value in values]
         if len({cell for cell in cells if cell}) > (0 if more_to_come else 1):
-            words = any(isinstance(v, str) or (isinstance(v, dict) and "kind" in v) for v in values)
-            column = Column(head=label(path), cells=cells, is_setting=True, is_left=words)
+            words = any(
+                isinstance(v, str) or (isinstance(v, dict) and "kind" in v)
+                for v in values
+            )
+            column = Column(
+                head=label(path), cells=cells, is_setting=True, is_left=words
+            )
             columns.append((path, values, column))
     variants = [plan.variant for plan in plans]
     differ = more_to_come or len(set(variants)) > 1 or not columns
@@ -94,8 +109,14 @@ def trial_columns(
     worth: int = ALWAYS,
     more_to_come: bool = False,
 ) -> tuple[list[Column], Column]:
-    """A column of ids, short among `every` trial, and `setting_columns` of what varies there."""
+    """A column of ids, short among `every` trial, and `setting_columns` of what varies
+    there.
+    """
     ids = short_ids([plan.id for plan in every])
-    found = Column(head="id", cells=[ids[plan.id] for plan in plans], worth=worth, is_left=True)
-    apart, together = setting_columns(plans, varied_paths(every), more_to_come=more_to_come)
+    found = Column(
+        head="id", cells=[ids[plan.id] for plan in plans], worth=worth, is_left=True
+    )
+    apart, together = setting_columns(
+        plans, varied_paths(every), more_to_come=more_to_come
+    )
     return [found, *apart], together

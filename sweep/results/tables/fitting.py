@@ -1,7 +1,9 @@
-"""A table fitted to the width of its output: no number is cut, broken over lines or shortened.
+"""A table fitted to the width of its output: no number is cut, broken over lines or
+shortened.
 
-Where a terminal is too narrow, the least important columns are left out and named below the table;
-if that is not enough, columns of settings become one column. Only words are broken over lines.
+Where a terminal is too narrow, the least important columns are left out and named below
+the table; if that is not enough, columns of settings become one column. Only words are
+broken over lines.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +24,11 @@ _LONGEST_WORD = 24  # cells: a longer word of a text may be broken; no number is
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column, a cell for each row. `worth`: priority, from 0 (left out first) to `ALWAYS`.
-    `is_text`: words, which may be broken over lines. `is_left`: aligned to the left, as words are.
-    `is_setting`: a value that `settings` may contain instead. `at_least`: fewest cells for readable
-    words. `name`: the column's name in a sentence; empty: its head. `legend` explains it.
+    """One column, a cell for each row. `worth`: priority, from 0 (left out first) to
+    `ALWAYS`. `is_text`: words, which may be broken over lines. `is_left`: aligned to
+    the left, as words are. `is_setting`: a value that `settings` may contain instead.
+    `at_least`: fewest cells for readable words. `name`: the column's name in a
+    sentence; empty: its head. `legend` explains it.
     """
 
     head: str
@@ -55,7 +58,9 @@ class Column:
     @property
     def lines(self) -> list[str]:
         """Its head."""
-        return [self.head] if cell_len(self.head) <= _LONGEST_HEAD else self.head.split()
+        return (
+            [self.head] if cell_len(self.head) <= _LONGEST_HEAD else self.head.split()
+        )
 
     @property
     def _head(self) -> int:
@@ -64,8 +69,8 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class FittedTable:
-    """Columns under a title, with notes below; `styles` has one style for each row. `settings`
-    replaces the first text column and all settings where these do not fit.
+    """Columns under a title, with notes below; `styles` has one style for each row.
+    `settings` replaces the first text column and all settings where these do not fit.
     """
 
     columns: Sequence[Column]
@@ -77,21 +82,28 @@ class FittedTable:
 
     def columns_at(self, width: int) -> tuple[list[Column], list[str]]:
         """The columns that fit into `width` cells, and the names of those left out."""
-        present = [c for c in self.columns if _says_something(c) and not self._is_of_one_value(c)]
+        present = [
+            c
+            for c in self.columns
+            if _says_something(c) and not self._is_of_one_value(c)
+        ]
         merged = present if self.settings is None else _merge(present, self.settings)
-        found = _fitting(present, width, below=_KEPT_APART) or _fitting(merged, width, below=ALWAYS)
+        found = _fitting(present, width, below=_KEPT_APART) or _fitting(
+            merged, width, below=ALWAYS
+        )
         kept = present if found is None else found
         is_merged = any(column is self.settings for column in kept)
         missing = [
             column.name or column.head
             for column in present
-            if column not in kept and not (is_merged and (column.is_setting or column.is_text))
+            if column not in kept
+            and not (is_merged and (column.is_setting or column.is_text))
         ]
         return kept, missing
 
     def _is_of_one_value(self, column: Column) -> bool:
-        """Whether its cells are alike, so that a note says it in less room; in a live table they
-        need not stay so.
+        """Whether its cells are alike, so that a note says it in less room; in a live
+        table they need not stay so.
         """
         is_alike = len({_plain(cell) for cell in column.cells}) == 1 < len(column.cells)
         return is_alike and column.worth < ALWAYS and not self.is_live
@@ -121,9 +133,11 @@ def _says_something(column: Column) -> bool:
     return any(_plain(cell).strip(" -") for cell in column.cells)
 
 
-def _fitting(columns: Sequence[Column], width: int, *, below: int) -> list[Column] | None:
-    """The columns without the least important ones, as few as necessary; None where those worth
-    `below` or more do not fit.
+def _fitting(
+    columns: Sequence[Column], width: int, *, below: int
+) -> list[Column] | None:
+    """The columns without the least important ones, as few as necessary; None where
+    those worth `below` or more do not fit.
     """
     kept = list(columns)
     while kept and sum(column.least + 1 for column in kept) - 1 > width:
@@ -135,16 +149,23 @@ def _fitting(columns: Sequence[Column], width: int, *, below: int) -> list[Colum
 
 
 def _merge(columns: Sequence[Column], settings: Column) -> list[Column]:
-    """The columns with `settings` in the place of the first of those that it replaces."""
+    """The columns with `settings` in the place of the first of those that it
+    replaces.
+    """
     apart = [column for column in columns if not (column.is_setting or column.is_text)]
-    place = next((n for n, column in enumerate(columns) if column.is_setting or column.is_text), 0)
+    place = next(
+        (n for n, column in enumerate(columns) if column.is_setting or column.is_text),
+        0,
+    )
     return [*apart[:place], settings, *apart[place:]]
 
 
 def _to_table(columns: Sequence[Column], width: int, styles: Sequence[str]) -> Table:
     gap = 2 if sum(column.natural + 2 for column in columns) - 2 <= width else 1
     spare = max(0, width - sum(column.least + gap for column in columns) + gap)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), pad_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), pad_edge=False
+    )
     for column in columns:
         taken = min(column.natural, column.least + spare)
         spare -= taken - column.least
@@ -155,7 +176,9 @@ def _to_table(columns: Sequence[Column], width: int, styles: Sequence[str]) -> T
             width=taken,
             overflow="fold",
         )
-    for place, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
+    for place, row in enumerate(
+        zip(*(column.cells for column in columns), strict=True)
+    ):
         cells = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
         table.add_row(*cells, style=styles[place] if place < len(styles) else None)
     return table

@@ -8,8 +8,8 @@ from trainables.config.mechanism import claims_privacy
 
 
 def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
-    """The trials of a plan, the refused ones with their reason; `drawn_from`: the configurations
-    that an unknown number of trials is drawn from.
+    """The trials of a plan, the refused ones with their reason; `drawn_from`: the
+    configurations that an unknown number of trials is drawn from.
     """
     noun, verb = ("configuration", "draw from") if drawn_from else ("trial", "run")
     what = f"{formats.count(len(plan.to_run), noun)} to {verb}"
@@ -31,14 +31,18 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
             cells=[numbers.get(trial.reason or "", "") for trial in trials],
         ),
         Column(head="noise", cells=noise, worth=60),
-        Column(head="epsilon", cells=[formats.epsilon(trial.epsilon) for trial in trials]),
+        Column(
+            head="epsilon", cells=[formats.epsilon(trial.epsilon) for trial in trials]
+        ),
         Column(
             head="paper",
             cells=[formats.epsilon(trial.epsilon_paper) for trial in trials],
             worth=45,
             legend="paper: epsilon by the paper's formula, no guarantee",
         ),
-        Column(head="steps", cells=[str(trial.steps or "-") for trial in trials], worth=40),
+        Column(
+            head="steps", cells=[str(trial.steps or "-") for trial in trials], worth=40
+        ),
     ]
     return FittedTable(
         title=title,

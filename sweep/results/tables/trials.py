@@ -1,5 +1,6 @@
-"""The results of a sweep as tables, from plain data, fitted to the width of their output: trials,
-repeats, attacks for the curator, and generated text as Table 1 of Mireshghallah et al. 2022. Pure.
+"""The results of a sweep as tables, from plain data, fitted to the width of their
+output: trials, repeats, attacks for the curator, and generated text as Table 1 of
+Mireshghallah et al. 2022. Pure.
 """
 
 import math
@@ -25,7 +26,11 @@ STYLES = {
     TrialStatus.INTERRUPTED: "yellow",
     TrialStatus.PLANNED: "dim",
 }
-_EXPLAINED = (TrialStatus.FAILED, TrialStatus.STOPPED, TrialStatus.REFUSED)  # with their reason
+_EXPLAINED = (
+    TrialStatus.FAILED,
+    TrialStatus.STOPPED,
+    TrialStatus.REFUSED,
+)  # with their reason
 _REASONS = 20  # of them below a table
 _Row = TypeVar("_Row")
 
@@ -33,14 +38,16 @@ _Row = TypeVar("_Row")
 def results_table(
     name: str, records: Sequence[TrialRecord], *, max_rows: int | None = None
 ) -> FittedTable:
-    """The results relative to the baseline, SER with its 95 % interval over test utterances; a star
-    marks the front of SER (or MAUVE) and epsilon. With more trials than `max_rows`, that many:
-    baselines, the front, then the best.
+    """The results relative to the baseline, SER with its 95 % interval over test
+    utterances; a star marks the front of SER (or MAUVE) and epsilon. With more trials
+    than `max_rows`, that many: baselines, the front, then the best.
     """
     best = {record.plan.id for record in select.front(records)}
     main = select.headline(records)
     shown = _select_rows(records, best, main, max_rows)
-    leading, together = trial_columns([r.plan for r in shown], [r.plan for r in records])
+    leading, together = trial_columns(
+        [r.plan for r in shown], [r.plan for r in records]
+    )
     stars = _column(
         "",
         shown,
@@ -48,7 +55,9 @@ def results_table(
         name="front",
         legend=f"* on the front of {figures.label(main)} and epsilon",
     )
-    numbers = {status: sum(r.status is status for r in records) for status in TrialStatus}
+    numbers = {
+        status: sum(r.status is status for r in records) for status in TrialStatus
+    }
     known = [f"{number} {status}" for status, number in numbers.items() if number]
     reasons = [
         f"{short_id} {record.status}: {record.reason}"
@@ -58,12 +67,21 @@ def results_table(
     if len(reasons) > _REASONS:
         reasons[_REASONS:] = [f"and {len(reasons) - _REASONS} more"]
     status = _column(
-        "status", shown, lambda r: Text(r.status, STYLES[r.status]), worth=90, is_left=True
+        "status",
+        shown,
+        lambda r: Text(r.status, STYLES[r.status]),
+        worth=90,
+        is_left=True,
     )
     differ = len({record.status for record in shown}) > 1
     return FittedTable(
         title=f"{name}: {', '.join(known) or 'no trials'}",
-        columns=[stars, *leading, *([status] if differ else []), *_figures(shown, main, records)],
+        columns=[
+            stars,
+            *leading,
+            *([status] if differ else []),
+            *_figures(shown, main, records),
+        ],
         settings=together,
         notes=reasons,
     )
@@ -72,7 +90,9 @@ def results_table(
 def _figures(
     records: Sequence[TrialRecord], main: str, every: Sequence[TrialRecord]
 ) -> list[Column]:
-    """Figures of the shown `records` relative to the baselines and the prior in `every`."""
+    """Figures of the shown `records` relative to the baselines and the prior in
+    `every`.
+    """
     found, priors = select.baselines(every), select.priors(every)
     firsts = [group.records[0] for group in found]
     names = list(dict.fromkeys(r.plan.name for r in firsts if not select.is_prior(r)))
@@ -98,7 +118,9 @@ def _figures(
         is_known = record.status.is_finished or record.seconds
         return formats.duration(record.seconds if is_known else None)
 
-    def interval(record: TrialRecord) -> str:  # which does not compare trials with each other
+    def interval(
+        record: TrialRecord,
+    ) -> str:  # which does not compare trials with each other
         bounds = select.interval_of(record) if main == "ser" else None
         return f"{bounds[0]:.3f}-{bounds[1]:.3f}" if bounds else ""
 
@@ -158,21 +180,24 @@ def _select_rows(
 def group_table(
     records: Sequence[TrialRecord], *, max_rows: int | None = None
 ) -> FittedTable | None:
-    """Mean and spread over seeds; None where no trial was repeated. With more groups than
-    `max_rows`, that many of the best.
+    """Mean and spread over seeds; None where no trial was repeated. With more groups
+    than `max_rows`, that many of the best.
     """
     found = [group for group in select.groups(records) if len(group.records) > 1]
     if not found:
         return None
     if max_rows is not None and len(found) > max_rows:
         kept = {
-            group.key for group in select.rank_groups(found, select.headline(records))[:max_rows]
+            group.key
+            for group in select.rank_groups(found, select.headline(records))[:max_rows]
         }
         found = [group for group in found if group.key in kept]
     known = {name for record in records for name in record.metrics}
     listed = (name for name in figures.listed_figures() if name in known)
     names = tuple(
-        dict.fromkeys((select.headline(records), figures.LEAKAGE, figures.EPSILON, *listed))
+        dict.fromkeys(
+            (select.headline(records), figures.LEAKAGE, figures.EPSILON, *listed)
+        )
     )
     plans = [group.records[0].plan for group in found]
     paths = [path for path in varied_paths(plans) if path != "training.seed"]
@@ -198,7 +223,9 @@ def _times(ratio: float | None) -> str:
 
 def _cell(record: TrialRecord, name: str) -> str:
     inverted = name == figures.LEAKAGE and record.metrics.get("leakage_inverted")
-    return formats.figure(name, select.value(record, name)) + (" inverted" if inverted else "")
+    return formats.figure(name, select.value(record, name)) + (
+        " inverted" if inverted else ""
+    )
 
 
 def _spread(name: str, spread: select.MeanStd | None) -> str:
@@ -216,7 +243,11 @@ def leakage_table(records: Sequence[TrialRecord]) -> FittedTable | None:
 
     The strongest attack's interval holds for all attacks together.
     """
-    found = [(r, best) for r in records if r.status.is_finished and (best := strongest(r.metrics))]
+    found = [
+        (r, best)
+        for r in records
+        if r.status.is_finished and (best := strongest(r.metrics))
+    ]
     if not found:
         return None
     plans = [record.plan for record, _ in found]
@@ -236,7 +267,9 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
         return _column(head, found, lambda row: write(*row), **options)
 
     def claim(record: TrialRecord, _: Strongest) -> str:
-        return formats.epsilon(record.metrics.get(audited(record.plan.config.data.split)))
+        return formats.epsilon(
+            record.metrics.get(audited(record.plan.config.data.split))
+        )
 
     change = "Δ % to the baseline, * significant"
     columns = [
@@ -245,13 +278,24 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
             lambda _, best: Text(f"{100 * best.value:.1f}", "bold"),
             legend="strongest: the best attack, its interval for all attacks together",
         ),
-        column("95 %", lambda _, best: f"{100 * best.low:.1f}-{100 * best.high:.1f}", worth=90),
+        column(
+            "95 %",
+            lambda _, best: f"{100 * best.low:.1f}-{100 * best.high:.1f}",
+            worth=90,
+        ),
         column("by", lambda _, best: _name(best), worth=80, is_left=True),
         column(
-            "TPR", _rate, worth=60, legend="TPR: at 1 % FPR, of the strongest (~ low resolution)"
+            "TPR",
+            _rate,
+            worth=60,
+            legend="TPR: at 1 % FPR, of the strongest (~ low resolution)",
         ),
-        column("ΔSER", lambda record, _: _change(record, "ser"), worth=50, legend=change),
-        column("ΔMIA", lambda record, _: _change(record, "mia"), worth=55, legend=change),
+        column(
+            "ΔSER", lambda record, _: _change(record, "ser"), worth=50, legend=change
+        ),
+        column(
+            "ΔMIA", lambda record, _: _change(record, "mia"), worth=55, legend=change
+        ),
         column(
             "blind",
             lambda record, _: _blind(record),
@@ -266,7 +310,9 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
         *columns,
         column(
             "ε ≥",
-            lambda record, _: formats.lower_bound(record.metrics.get("epsilon_lower_bound")),
+            lambda record, _: formats.lower_bound(
+                record.metrics.get("epsilon_lower_bound")
+            ),
             worth=95,
             legend="ε ≥: certified for all trials together",
         ),
@@ -278,8 +324,10 @@ def violations(records: Sequence[TrialRecord]) -> list[str]:
     """A sentence for each trial whose certified bound exceeds its claim."""
     return [
         f"privacy violation: {record.plan.id} claims epsilon"
-        f" {formats.epsilon(record.violation['epsilon_claimed'])} and its records certify at least"
-        f" {formats.lower_bound(record.violation['epsilon_lower_bound'])}: {record.plan.name}"
+        f" {formats.epsilon(record.violation['epsilon_claimed'])} and its records"
+        f" certify at least"
+        f" {formats.lower_bound(record.violation['epsilon_lower_bound'])}:"
+        f" {record.plan.name}"
         for record in records
         if record.violation is not None
     ]
@@ -302,7 +350,11 @@ def _blind(record: TrialRecord) -> str:
 def _rate(record: TrialRecord, best: Strongest) -> str:
     share = record.metrics.get(f"mia_{best.attack}_tpr_1pct")
     coarse = record.metrics.get(f"mia_{best.attack}_tpr_1pct_low_resolution")
-    return "-" if share is None or best.inverted else f"{'~' if coarse else ''}{100 * share:.1f}"
+    return (
+        "-"
+        if share is None or best.inverted
+        else f"{'~' if coarse else ''}{100 * share:.1f}"
+    )
 
 
 def _change(record: TrialRecord, what: str) -> str:
@@ -315,7 +367,12 @@ def _change(record: TrialRecord, what: str) -> str:
 
 # Metric, its short head, whether it has a ceiling of human text, and its legend.
 COLUMNS = (
-    ("word_type_overlap", "words", True, "words, functions: share of the human types that occur"),
+    (
+        "word_type_overlap",
+        "words",
+        True,
+        "words, functions: share of the human types that occur",
+    ),
     ("function_type_overlap", "functions", True, ""),
     ("function_top50", "top 50", True, ""),
     ("chi_square", "chi²", True, "chi²: 0 is equal"),
@@ -328,7 +385,9 @@ _HUMAN = "human: one half against the other"
 
 
 def synthesis_table(records: Sequence[TrialRecord]) -> FittedTable | None:
-    """Figures of generated text, the human ceiling in the last row; None without such a trial."""
+    """Figures of generated text, the human ceiling in the last row; None without such a
+    trial.
+    """
     made = [
         record
         for record in records
@@ -353,6 +412,9 @@ def synthesis_table(records: Sequence[TrialRecord]) -> FittedTable | None:
     ]
     return FittedTable(
         title="generated text",
-        columns=[Column(head="trial", cells=[*names, _HUMAN], is_text=True, at_least=16), *columns],
+        columns=[
+            Column(head="trial", cells=[*names, _HUMAN], is_text=True, at_least=16),
+            *columns,
+        ],
         styles=[*("" for _ in made), "dim"],
     )

@@ -42,7 +42,9 @@ def test_a_release_of_copies_is_above_its_claim(audit, line):
 def test_a_leak_explained_by_delta_is_reported(audit, line):
     members = [f"call secret{i} now" for i in range(200)]
     held_out = [f"call other{i} now" for i in range(200)]
-    words = audit(synthetic=[*members[:60], *held_out[:20]], members=members, held_out=held_out)
+    words = audit(
+        synthetic=[*members[:60], *held_out[:20]], members=members, held_out=held_out
+    )
     out = " ".join(line.says(*words, "--delta", "0.05").split())
     assert "epsilon >= 0 at delta=0.05" in out
     assert "delta=0.05 could explain it among 400 records" in out

@@ -26,6 +26,10 @@ def test_a_refusal_is_one_line_that_quotes_no_record_and_leaves_nothing(
     said = line.refused(*shlex.split(case["line"]))
     assert case["says"] in said
     assert "xylophone" not in said
-    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    left = {
+        str(path.relative_to(tmp_path))
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
     left = {name for name in left if not name.startswith("home/cache/")}
     assert left == {*case.get("files", {})}

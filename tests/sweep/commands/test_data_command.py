@@ -23,18 +23,26 @@ def line(capsys):
 
 
 def sound(number):
-    return [{"text": f"say {SECRET}{n}", "intent": "say" if n else "rare"} for n in range(number)]
+    return [
+        {"text": f"say {SECRET}{n}", "intent": "say" if n else "rare"}
+        for n in range(number)
+    ]
 
 
 def test_the_first_problems_are_listed_and_the_rest_counted(place, line):
     bad = [{"text": SECRET, "intent": "say", "slots": [["x", 0, 9]]} for _ in range(23)]
-    other = [{"text": f"{SECRET} z", "intent": SECRET}, {"text": f"z {SECRET}", "tags": ["O"]}]
+    other = [
+        {"text": f"{SECRET} z", "intent": SECRET},
+        {"text": f"z {SECRET}", "tags": ["O"]},
+    ]
     path = write_lines(place / "mine.jsonl", [*sound(3), *bad, *other])
     (place / "schema.json").write_text('{"intents": ["say", "rare"], "slots": []}')
     chosen = ("--schema", "schema.json", "--spans", "tokens")
     code, out, err = line("data", "check", path, *chosen)
     assert code == 2
-    message = f"expected a corpus without problems in {path}, got 25 problems in 28 records"
+    message = (
+        f"expected a corpus without problems in {path}, got 25 problems in 28 records"
+    )
     assert err == f"error: {message}\n"
     assert re.findall(r" line (\d+)", out) == ["4", "5", "6", "7", "8", "27", "28"]
     assert re.findall("and .* of this kind", out) == ["and 18 more of this kind"]
@@ -80,7 +88,9 @@ def test_describe_counts_labels_by_part(place, line):
 
 def test_the_facts_of_a_corpus_stand_in_one_column(place, line):
     path = place / "pairs.jsonl"
-    path.write_text(json.dumps({"utterance": SECRET, "lispress": "(Yield)", "part": "train"}))
+    path.write_text(
+        json.dumps({"utterance": SECRET, "lispress": "(Yield)", "part": "train"})
+    )
     out = line.says("data", "describe", "pair_lines", "--set", f"path={path}")
     names = [line.split(" ")[0] for line in out.splitlines()]
     assert "num_distinct_utterances" in names
@@ -94,7 +104,12 @@ def test_the_facts_of_a_corpus_stand_in_one_column(place, line):
 def test_every_command_says_how_a_file_was_read(place, line):
     """Which fields are read and which not, three counts, and what happened to slots."""
     rows = [
-        {"utterance": f"say {SECRET}{n}!", "topic": "ab"[n % 2], "ner": [{"start": 4}], "id": n}
+        {
+            "utterance": f"say {SECRET}{n}!",
+            "topic": "ab"[n % 2],
+            "ner": [{"start": 4}],
+            "id": n,
+        }
         | {"entities": [[4, 13, "what"], [4, 13, "what"]] if n else [[3, 13, "what"]]}
         for n in range(40)
     ]
@@ -111,8 +126,10 @@ def test_every_command_says_how_a_file_was_read(place, line):
     ):
         said = " ".join(line.says(*command).split())
         assert (
-            "read as json_lines in utf-8; text from utterance, slots from entities; not read: id,"
-            " ner, topic; spans count characters. 40 records, 0 with an intent, 40 with a slot."
+            "read as json_lines in utf-8; text from utterance, slots from entities; not"
+            " read: id,"
+            " ner, topic; spans count characters. 40 records, 0 with an intent, 40 with"
+            " a slot."
         ) in said, command
         assert "extended to the whole token (40;" in said
         assert "lost white space at an end (1)" in said
@@ -124,7 +141,9 @@ def test_every_command_says_how_a_file_was_read(place, line):
 
 
 def test_one_part_alone(place, line):
-    rows = [{**row, "part": "test" if n % 3 else "dev"} for n, row in enumerate(sound(9))]
+    rows = [
+        {**row, "part": "test" if n % 3 else "dev"} for n, row in enumerate(sound(9))
+    ]
     path = write_lines(place / "mine.jsonl", rows)
     out = line.says("data", "convert", path, "--only", "test", "--to", "x.jsonl")
     assert out.splitlines()[-1] == "x.jsonl: 6 records."

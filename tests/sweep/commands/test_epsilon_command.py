@@ -12,21 +12,41 @@ _DP_SGD = ("--engine", "dp_sgd", "--num-records", "2560", "--expected-batch-size
 _AS_DP_SGD = ("sampling=poisson", "noise_calibration=central", "microbatch_size=1")
 _DECAY = ("noise_decay.kind=linear", "noise_decay.tau=0.02")
 _POISSON = {"epsilon": 4.1205, "epsilon_rdp": 4.691}
-_BOUNDED = ("group_scale.name=public", "group_scale.normalise=none", "group_scale.cap=0.5")
+_BOUNDED = (
+    "group_scale.name=public",
+    "group_scale.normalise=none",
+    "group_scale.cap=0.5",
+)
 
 
 @pytest.mark.parametrize(
     ("options", "fields", "figures"),
     [
-        (_ALGORITHM_1, (), {"epsilon": 581.0, "epsilon_paper": 36.355, "unaccounted": []}),
+        (
+            _ALGORITHM_1,
+            (),
+            {"epsilon": 581.0, "epsilon_paper": 36.355, "unaccounted": []},
+        ),
         (_ALGORITHM_1, ("noise_calibration=central",), {"epsilon": 95.173}),
         (_ALGORITHM_1, ("group_scale.name=public",), {"epsilon": 581.0}),
         (("--noise-multiplier", "1"), _DECAY, {"epsilon_paper": 53.2064}),
         ((*_DP_SGD, "--noise-multiplier", "1"), (), _POISSON | {"epsilon_paper": None}),
-        (("--num-records", "2560", "--num-workers", "8"), _AS_DP_SGD, {"epsilon": 4.1205}),
+        (
+            ("--num-records", "2560", "--num-workers", "8"),
+            _AS_DP_SGD,
+            {"epsilon": 4.1205},
+        ),
         (_DP_SGD, ("accountant=rdp",), {"epsilon": 4.691, "accountant": "rdp"}),
-        ((*_ALGORITHM_1, "--epochs", "7"), (), {"epochs": 7, "steps": None, "num_records": None}),
-        ((*_DP_SGD[:-1], "32", "--steps", "9"), (), {"steps": 9, "expected_batch_size": 32}),
+        (
+            (*_ALGORITHM_1, "--epochs", "7"),
+            (),
+            {"epochs": 7, "steps": None, "num_records": None},
+        ),
+        (
+            (*_DP_SGD[:-1], "32", "--steps", "9"),
+            (),
+            {"steps": 9, "expected_batch_size": 32},
+        ),
     ],
 )
 def test_golden_figures(line, options, fields, figures):
@@ -38,7 +58,9 @@ def test_golden_figures(line, options, fields, figures):
 
 
 def test_the_table_gives_the_reasons_for_the_difference(line):
-    out = line.says("epsilon", *_ALGORITHM_1, "--delta", "5e-4", "--num-records", "2560")
+    out = line.says(
+        "epsilon", *_ALGORITHM_1, "--delta", "5e-4", "--num-records", "2560"
+    )
     text = " ".join(out.split())
     for words in (
         "581.1",
@@ -64,7 +86,10 @@ def test_a_target_in_place_of_the_noise(line):
     assert (found["epsilon"], found["delta"]) == (pytest.approx(8, rel=1e-3), 1e-5)
     assert found["epsilon"] <= 8
     again = ("--noise-multiplier", found["noise_multiplier"], "--delta", 1e-5)
-    assert line.facts("epsilon", *again, "--num-workers", "8")["epsilon"] == found["epsilon"]
+    assert (
+        line.facts("epsilon", *again, "--num-workers", "8")["epsilon"]
+        == found["epsilon"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +106,9 @@ def test_infinity_is_text_and_has_reasons(line, options, reason):
     assert reason in found["unaccounted"][0]
 
 
-@pytest.mark.parametrize("declared", ["", ", num_records: 20, schema_file: schema.json"])
+@pytest.mark.parametrize(
+    "declared", ["", ", num_records: 20, schema_file: schema.json"]
+)
 def test_what_would_be_counted_on_private_records_has_no_figure(line, place, declared):
     """As the trial itself would have none."""
     row = '{"tokens": ["call", "%d"], "tags": ["O", "O"], "intent": "call"}\n'
@@ -102,5 +129,11 @@ def test_what_would_be_counted_on_private_records_has_no_figure(line, place, dec
 @pytest.mark.parametrize("delta", ["5e-324", "1e-310", "0.9999999999999999"])
 def test_an_extreme_is_a_number_or_one_line(sampling, noise, delta, line):
     records = ("--num-records", "1000", "--expected-batch-size", "64", "--epochs", "3")
-    extreme = (*_set(f"sampling={sampling}"), "--noise-multiplier", noise, "--delta", delta)
+    extreme = (
+        *_set(f"sampling={sampling}"),
+        "--noise-multiplier",
+        noise,
+        "--delta",
+        delta,
+    )
     assert float(line.facts("epsilon", *records, *extreme)["epsilon"]) >= 0

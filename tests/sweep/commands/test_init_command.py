@@ -15,7 +15,9 @@ SECRET = "xylophone"
 
 def csv_in(folder, *, number=300):
     path = folder / "mine.csv"
-    rows = [f"say {SECRET} {n},{'play' if n % 3 else 'stop'},{n}" for n in range(number)]
+    rows = [
+        f"say {SECRET} {n},{'play' if n % 3 else 'stop'},{n}" for n in range(number)
+    ]
     path.write_text("text,intent,ticket\n" + "".join(f"{row}\n" for row in rows))
     return path
 
@@ -34,7 +36,9 @@ def test_a_csv_becomes_a_corpus_and_a_schema(place, line):
     assert "tags" not in records[0]
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["slots"]) == (["play", "stop"], [])
-    assert schema["source"].startswith("read from the private records")  # the card quotes it
+    assert schema["source"].startswith(
+        "read from the private records"
+    )  # the card quotes it
 
 
 @pytest.mark.parametrize("number", [20, 30, 50])
@@ -75,12 +79,18 @@ def test_advice_can_be_pasted_where_a_name_has_spaces(place, line):
     out = line.says("init", source.name, "--schema", "labels.json")
     advised = [shlex.split(words)[-1] for words in re.findall("`(.*?)`", out)]
     header = Path("ann's own file/space.yaml").read_text().splitlines()[0]
-    advised += [shlex.split(words)[-1] for words in re.findall("`(sweep plan .*?)`", header)]
-    assert advised == [f"ann's own file/{name}" for name in ("schema.json", *["space.yaml"] * 3)]
+    advised += [
+        shlex.split(words)[-1] for words in re.findall("`(sweep plan .*?)`", header)
+    ]
+    assert advised == [
+        f"ann's own file/{name}" for name in ("schema.json", *["space.yaml"] * 3)
+    ]
 
 
 def test_advice_can_be_pasted_where_a_name_begins_like_an_option(place, line):
-    [command] = re.findall("`sweep (plan .*?)`", line.says("init", csv_in(place), "--to=-mine"))
+    [command] = re.findall(
+        "`sweep (plan .*?)`", line.says("init", csv_in(place), "--to=-mine")
+    )
     line.says(*shlex.split(command))
 
 
@@ -106,7 +116,11 @@ def test_slots_alone(place, line):
     rows = [{"text": f"call ann{n}", "slots": [["who", 1, 2]]} for n in range(200)]
     write_lines(path, rows)
     facts = line.facts("init", path, "--to", "calls")
-    assert (facts["num_intents"], facts["num_slots"], facts["span_unit"]) == (0, 1, "tokens")
+    assert (facts["num_intents"], facts["num_slots"], facts["span_unit"]) == (
+        0,
+        1,
+        "tokens",
+    )
     assert json.loads((place / "calls" / "schema.json").read_text())["intents"] == []
     line.says("plan", "calls/space.yaml")
 
@@ -122,8 +136,14 @@ def test_repeated_texts_stay_in_the_file(place, line):
         assert "Repeated texts" not in line.says("init", "mine.csv", "--to", "before")
         file.write(f"say {SECRET} 0,stop,x\n")
     out = line.says("init", "mine.csv")
-    assert "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal" in out
-    assert "Parts with fewer than 100 different texts (validation, test) measure errors" in out
+    assert (
+        "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal"
+        in out
+    )
+    assert (
+        "Parts with fewer than 100 different texts (validation, test) measure errors"
+        in out
+    )
     assert len(Path("mine/utterances.jsonl").read_text().splitlines()) == 301
 
 
@@ -131,28 +151,49 @@ def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(place, line):
     wrong = ("init", str(csv_in(place)), "--intent", "text")
     err = line.refused(*wrong)
     assert "got 0 train" in err
-    assert "; 300 labels with fewer than 5 records left out, which --keep-rare-labels keeps" in err
+    assert (
+        "; 300 labels with fewer than 5 records left out, which --keep-rare-labels"
+        " keeps" in err
+    )
     out = line.says(*wrong, "--keep-rare-labels")
-    assert "fewer than 5 records reveal something about them by their names (300 of 300;" in out
+    assert (
+        "fewer than 5 records reveal something about them by their names (300 of 300;"
+        in out
+    )
     assert SECRET not in out + err
 
 
 def test_labels_of_few_records_are_no_part_of_the_schema(place, line):
-    """Whichever kind of label, and whatever is made of it says so. Their records stay: nothing is
-    trained on them, and a model cannot be right about them."""
-    rows = [{"text": f"call ann{n}", "intent": "call", "slots": [["who", 1, 2]]} for n in range(90)]
-    rows += [{"text": f"ring bob{n}", "intent": "ring", "slots": [["who", 1, 2]]} for n in range(5)]
-    rows += [{"text": f"sue eve{n}", "intent": "sue", "slots": [["who", 1, 2]]} for n in range(4)]
+    """Whichever kind of label, and whatever is made of it says so. Their records stay:
+    nothing is trained on them, and a model cannot be right about them.
+    """
+    rows = [
+        {"text": f"call ann{n}", "intent": "call", "slots": [["who", 1, 2]]}
+        for n in range(90)
+    ]
+    rows += [
+        {"text": f"ring bob{n}", "intent": "ring", "slots": [["who", 1, 2]]}
+        for n in range(5)
+    ]
+    rows += [
+        {"text": f"sue eve{n}", "intent": "sue", "slots": [["who", 1, 2]]}
+        for n in range(4)
+    ]
     rows += [{"text": "call dr who", "intent": "call", "slots": [["title", 1, 2]]}]
     write_lines(Path("calls.jsonl"), rows)
     out = line.says("init", "calls.jsonl")
     assert "Labels with fewer than 5 records are left out of the schema" in out
     assert "(2 of 5; --keep-rare-labels keeps them)" in out
-    assert "kept but not used for training, and are errors of every model in validation" in out
+    assert (
+        "kept but not used for training, and are errors of every model in validation"
+        in out
+    )
     assert len(Path("calls/utterances.jsonl").read_text().splitlines()) == 100
     schema = json.loads(Path("calls/schema.json").read_text())
     assert (schema["intents"], schema["slots"]) == (["call", "ring"], ["who"])
-    assert "by sweep init (labels of 5 records or more) and declared" in schema["source"]
+    assert (
+        "by sweep init (labels of 5 records or more) and declared" in schema["source"]
+    )
     chosen = ("calls/utterances.jsonl", "--schema", "calls/schema.json")
     assert "got 5 problems in 100 records" in line("data", "check", *chosen)[2]
     line.says("plan", "calls/space.yaml")
@@ -160,7 +201,10 @@ def test_labels_of_few_records_are_no_part_of_the_schema(place, line):
     assert (facts["num_rare_labels"], facts["num_labels_left_out"]) == (2, 0)
     assert facts["num_outside_schema"] == 0
     schema = json.loads(Path("all/schema.json").read_text())
-    assert (schema["intents"], schema["slots"]) == (["call", "ring", "sue"], ["title", "who"])
+    assert (schema["intents"], schema["slots"]) == (
+        ["call", "ring", "sue"],
+        ["title", "who"],
+    )
 
 
 def test_labels_that_were_public_before(place, line):
@@ -171,13 +215,17 @@ def test_labels_that_were_public_before(place, line):
     assert "read from the" not in out
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["tokenize"]) == (["play", "sing"], "punctuation")
-    code, out, err = line("data", "check", "mine/utterances.jsonl", "--schema", "mine/schema.json")
+    code, out, err = line(
+        "data", "check", "mine/utterances.jsonl", "--schema", "mine/schema.json"
+    )
     assert (code, out.count("expected an intent of the schema")) == (2, 5)
     assert "got 100 problems in 300 records" in err
 
 
 def test_a_part_hangs_on_the_record_alone():
-    """Shares of a hash: 10,000 texts, bounds of 5 standard deviations (false alarm below 1e-6)."""
+    """Shares of a hash: 10,000 texts, bounds of 5 standard deviations (false alarm
+    below 1e-6).
+    """
     texts = [Utterance((f"text{n}",), ("O",), "x") for n in range(10_000)]
     parts = [part_of(text, validation=10, test=20) for text in texts]
     for part, share in (("test", 0.2), ("validation", 0.1), ("train", 0.7)):

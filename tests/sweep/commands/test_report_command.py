@@ -61,7 +61,9 @@ def written(place, toy, tmp_path_factory):
 
 def test_the_page_figures_and_data_are_written_and_named(toy, written):
     said, target = written
-    there = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    there = {
+        str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()
+    }
     assert there == {"report.html", *said["beside"]}
     assert {"trials.csv", "charts/frontier-epsilon.png"} <= there
     assert said["bytes"] == (target / "report.html").stat().st_size
@@ -77,15 +79,21 @@ def test_the_numbers_of_the_page_and_of_the_csv_are_those_of_the_disk(toy, writt
         assert cells[record.plan.id, "ser"] == record.metrics["ser"]
         assert float(rows[record.plan.id]["ser"]) == record.metrics["ser"]
         # The plan's faster form is at or above the figure of the trial's card.
-        assert cells[record.plan.id, "epsilon"] == pytest.approx(record.plan.epsilon, rel=1e-9)
-    assert len(rows_of(target / "epochs.csv")) == sum(r.epochs_done for r in toy.records())
+        assert cells[record.plan.id, "epsilon"] == pytest.approx(
+            record.plan.epsilon, rel=1e-9
+        )
+    assert len(rows_of(target / "epochs.csv")) == sum(
+        r.epochs_done for r in toy.records()
+    )
 
 
 def rows_of(path):
     return list(csv.DictReader(io.StringIO(path.read_text())))
 
 
-def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there_is(toy):
+def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there_is(
+    toy,
+):
     sweep = gather(toy, epsilon_max=1e-6)
     assert sweep.chosen_trial is None
     assert "the smallest epsilon is" in sweep.answer[0]
@@ -97,10 +105,14 @@ def test_a_public_report_holds_nothing_for_the_curator(toy):
     assert (found.mattered, found.next_steps) == ({}, ())
     for trial in found.trials:
         names = {*trial.metrics, *(name for row in trial.history for name in row)}
-        assert not any(name.startswith(("mia_", "clip_", "gradient_", "train_")) for name in names)
+        assert not any(
+            name.startswith(("mia_", "clip_", "gradient_", "train_")) for name in names
+        )
 
 
-def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(toy, tmp_path, monkeypatch):
+def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
+    toy, tmp_path, monkeypatch
+):
     with monkeypatch.context() as patch:
         patch.setattr(report_files, "gather", lambda *_, **__: samples.sweep())
         write(toy, tmp_path, epsilon_max=8.0)
@@ -115,7 +127,9 @@ def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(toy, tmp_p
 
 def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path):
     deltas = [1 / 300_000, 1e-3]
-    folder = run_untracked(tmp_path, variants=[{"name": "edp", "axes": {"privacy.delta": deltas}}])
+    folder = run_untracked(
+        tmp_path, variants=[{"name": "edp", "axes": {"privacy.delta": deltas}}]
+    )
     tight = next(r.plan for r in folder.records() if r.plan.delta == deltas[0])
     assert tight.epsilon is not None
     records = [r for r in folder.records() if r.plan.id == tight.id]
@@ -133,7 +147,11 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
         tmp_path,
         variants=[
             {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}},
-            {"name": "sgd-2", "baseline": True, "set": {"engine": "sgd", "data": other}},
+            {
+                "name": "sgd-2",
+                "baseline": True,
+                "set": {"engine": "sgd", "data": other},
+            },
             {"name": "edp-2", "set": {"data": other}},
             {"name": "edp-big", "set": {"model.hidden_size": 96}},
         ],
@@ -150,7 +168,9 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
     assert first.baseline_of(named["edp-big"]) == named["sgd"]
     with_times = {
         name: replace(each, metrics={**each.metrics, "seconds_epoch": seconds})
-        for (name, each), seconds in zip(named.items(), (1.0, 3.0, 5.0, 10.0), strict=True)
+        for (name, each), seconds in zip(
+            named.items(), (1.0, 3.0, 5.0, 10.0), strict=True
+        )
     }
     timed = replace(first, trials=tuple(with_times.values()))
     assert timed.time_factor(with_times["edp-2"]) == 2.0
@@ -160,12 +180,16 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
 def test_what_cannot_be_reported_is_refused_in_a_line(toy, tmp_path, line):
     file = tmp_path / "file"
     file.write_text("")
-    assert "expected a folder for the report" in line.refused("report", "toy", "--output", file)
+    assert "expected a folder for the report" in line.refused(
+        "report", "toy", "--output", file
+    )
 
 
 def test_a_report_without_a_trial_within_epsilon_begins_with_a_fact(tmp_path, line):
     out = line.says("report", "toy", "--epsilon", "0.001", "--output", tmp_path / "out")
-    assert out.startswith("no finished trial has epsilon ≤ 0.001; the smallest epsilon is ")
+    assert out.startswith(
+        "no finished trial has epsilon ≤ 0.001; the smallest epsilon is "
+    )
 
 
 def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path):

@@ -25,7 +25,12 @@ def score(line, tmp_path):
 def test_score_gives_every_metric(line, score):
     found = line.facts(*score([RIGHT] * 4, [RIGHT] * 3 + [WRONG]))
     right = {"ser": 1 / 8, "slot_f1": 0.75, "slot_f1_strict": 0.75, "irer": 0.25}
-    right |= {"num_utterances": 4, "num_slots_substituted": 1, "align": "name", "match": "span"}
+    right |= {
+        "num_utterances": 4,
+        "num_slots_substituted": 1,
+        "align": "name",
+        "match": "span",
+    }
     assert found | right == found
     assert found["ser_low"] <= found["ser"] <= found["ser_high"]
     assert {"icer", "f_ser", "intent_accuracy", "frame_accuracy"} <= set(found)
@@ -37,7 +42,10 @@ def test_labels_that_the_reference_lacks_are_no_errors(line, score, lacking):
     for guess in (RIGHT, reference):
         found = line.facts(*score([reference] * 2, [guess] * 2))
         assert (found["ser"], found["f_ser"], found["frame_accuracy"]) == (0, 0, 1)
-        assert ("icer" in found, "slot_f1" in found) == (lacking != "intent", lacking != "slots")
+        assert ("icer" in found, "slot_f1" in found) == (
+            lacking != "intent",
+            lacking != "slots",
+        )
 
 
 def test_a_slot_where_the_reference_says_there_is_none_is_an_error(line, score):
@@ -46,7 +54,11 @@ def test_a_slot_where_the_reference_says_there_is_none_is_an_error(line, score):
 
 
 def test_score_by_value_lets_tokens_differ(line, score):
-    other = {"text": f"fly  to the {SECRET.upper()}", "intent": "flight", "slots": [["to", 3, 4]]}
+    other = {
+        "text": f"fly  to the {SECRET.upper()}",
+        "intent": "flight",
+        "slots": [["to", 3, 4]],
+    }
     words = score([RIGHT], [other])
     assert "3 tokens in utterance 1 of the hypothesis, got 4" in line.refused(*words)
     assert line.facts(*words, "--match", "value")["ser"] == 0
@@ -64,7 +76,12 @@ VECTOR = ([2, 0.8, 0.3, 0.7, 0.2, 0.1, -2e9], [1, 1, 1, 0, 0, 0, 0])
 
 def test_attack_gives_every_figure_of_given_scores(line, tmp_path):
     found = line.facts("attack", "--scores", _scores(tmp_path, *VECTOR))
-    right = {"auc": 11 / 12, "balanced_accuracy": 0.875, "advantage": 0.75, "tpr_1pct": 2 / 3}
+    right = {
+        "auc": 11 / 12,
+        "balanced_accuracy": 0.875,
+        "advantage": 0.75,
+        "tpr_1pct": 2 / 3,
+    }
     assert {name: found[name] for name in right} == pytest.approx(right)
     right = {"tpr_01pct_low_resolution": True, "num_members": 3, "num_nonmembers": 4}
     assert found | right == found

@@ -6,7 +6,10 @@ import pytest
 
 SECRET = "xylophone"
 ROWS = [
-    {"utterance": f"meeting {i % 5} with ann {i}", "lispress": f'(Yield (f{i % 3} "{i}"))'}
+    {
+        "utterance": f"meeting {i % 5} with ann {i}",
+        "lispress": f'(Yield (f{i % 3} "{i}"))',
+    }
     for i in range(30)
 ]
 
@@ -15,7 +18,9 @@ ROWS = [
 def files(tmp_path):
     def write(name, rows):
         path = tmp_path / name
-        text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+        text = "".join(
+            (row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows
+        )
         data = text.encode()
         path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
         return str(path)
@@ -30,7 +35,9 @@ def test_generated_text_with_its_ceilings(files, line):
     assert found["function_type_overlap"] == 1
     assert found["mauve"] > 0
     assert "chi_square_human_ceiling" in found
-    out = line.says("score", "--human", human, "--synthetic", synthetic, "--mauve-texts", "0")
+    out = line.says(
+        "score", "--human", human, "--synthetic", synthetic, "--mauve-texts", "0"
+    )
     assert "human ceiling" in out
     assert "mauve" not in out
 
@@ -38,7 +45,9 @@ def test_generated_text_with_its_ceilings(files, line):
 def test_programs_that_some_records_lack(files, line):
     """An absent, null or empty program is unknown, which is no malformed one."""
     some = [
-        {**row, "lispress": [row["lispress"], None, ""][i % 3]} if i % 4 else {"utterance": "hi"}
+        {**row, "lispress": [row["lispress"], None, ""][i % 3]}
+        if i % 4
+        else {"utterance": "hi"}
         for i, row in enumerate(ROWS)
     ]
     known = sum(bool(row.get("lispress")) for row in some)
@@ -69,14 +78,21 @@ def test_without_programs_the_words_are_scored(files, line):
 
 def test_parses_with_and_without_a_function(files, line):
     wrong = [{**row, "lispress": row["lispress"].replace("f0", "f1")} for row in ROWS]
-    arguments = ["--gold", files("g.jsonl", ROWS), "--predicted", files("p.jsonl", wrong)]
+    arguments = [
+        "--gold",
+        files("g.jsonl", ROWS),
+        "--predicted",
+        files("p.jsonl", wrong),
+    ]
     found = line.facts("score", *arguments, "--function", "f0")
     assert found["exact_match_anonymous"] == pytest.approx(20 / 30)
     assert found["api_set"] == "smcalflow"
     assert found["by_function"]["with"]["exact_match_anonymous"] == 0
     assert found["by_function"]["without"]["exact_match_anonymous"] == 1
     assert found["function_recall"]["f0"] == {"recall": 0.0, "num_gold": 10}
-    assert "exact_match_anonymous" in line.says("score", *arguments, "--api-set", "treedst")
+    assert "exact_match_anonymous" in line.says(
+        "score", *arguments, "--api-set", "treedst"
+    )
 
 
 @pytest.mark.parametrize("pack", ["gzip", "zip"])

@@ -38,8 +38,12 @@ def test_an_export_names_the_figure_that_all_its_candidates_were_compared_by(hom
     folder = sweep_of(home, "mixed", None, None)
     finish(folder, 0, ser=0.2, validation_ser=0.2, epsilon=1.0)
     finish(folder, 1, ser=0.4, epsilon=1.0)
-    [best], _, by = export._choose(folder, None, best=None, epsilon_max=None, any_epsilon=False)
-    assert (best.plan.id, by) == ("mixed0", "ser"), "not by validation_ser, which the other lacks"
+    [best], _, by = export._choose(
+        folder, None, best=None, epsilon_max=None, any_epsilon=False
+    )
+    assert (best.plan.id, by) == ("mixed0", "ser"), (
+        "not by validation_ser, which the other lacks"
+    )
 
 
 def ended(folder, *, as_json=False, epsilon_max=None):
@@ -57,7 +61,10 @@ def test_a_run_says_to_people_and_programs_why_nothing_was_exported(home, capsys
     assert found["exported"] is None
     assert found["not_exported"].startswith(why)
     ended(sweep_of(home, "new", None))
-    assert "exported: no trial other than baselines has finished" in capsys.readouterr().out
+    assert (
+        "exported: no trial other than baselines has finished"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_failed_export_hides_no_result_of_the_run(home, capsys):
@@ -74,7 +81,9 @@ def test_a_failed_export_hides_no_result_of_the_run(home, capsys):
     assert "privacy card" in found["not_exported"]
 
 
-def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_damage(home, line):
+def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_damage(
+    home, line
+):
     assert line.document("list")["sweeps"] == []
     sweep_of(home, "young", 0.5, None, created=3.0)
     sweep_of(home, "old", 0.5, 0.25, created=2.0)
@@ -83,7 +92,11 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
     assert "expected" in line.refused("show", "broken")
     rows = line.document("list")["sweeps"]
     assert [row["name"] for row in rows] == ["old", "young", "broken"]
-    assert [row["trials"] for row in rows] == [{"done": 2}, {"done": 1, "planned": 1}, {}]
+    assert [row["trials"] for row in rows] == [
+        {"done": 2},
+        {"done": 1, "planned": 1},
+        {},
+    ]
     assert "sweep.jsonl" in rows[2]["problem"]
     with SweepFolder(home / "old").hold_lock():
         running = [row["running"] for row in line.document("list")["sweeps"]]
@@ -99,7 +112,9 @@ def test_an_export_of_several_trials_is_refused_before_the_first_one_is_written(
     sweep_of(home, "one", 0.5, 0.25, None)
     target = tmp_path / "front"
     (target / "one1").mkdir(parents=True)
-    said = line.refused("export", "one", "--best=pareto", "--any-epsilon", "--to", target)
+    said = line.refused(
+        "export", "one", "--best=pareto", "--any-epsilon", "--to", target
+    )
     assert f"got {target / 'one1'}, which exists" in said
     assert [path.name for path in target.iterdir()] == ["one1"]
 
@@ -125,12 +140,15 @@ def test_a_damaged_result_is_said_and_hides_no_other(home, line):
 
 def test_a_deletion_asks_and_a_running_sweep_stays(home, line, monkeypatch):
     folder = sweep_of(home, "one", 0.5)
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("asked in spite of --yes"))
+    monkeypatch.setattr(
+        "typer.confirm", lambda *_, **__: pytest.fail("asked in spite of --yes")
+    )
     with folder.hold_lock():
         assert "one is running" in line.refused("delete", "one", "--yes")
     assert folder.plan().trials
     assert (
-        line.says("delete", "one", "--yes") == "one is deleted; the ledger keeps what it spent.\n"
+        line.says("delete", "one", "--yes")
+        == "one is deleted; the ledger keeps what it spent.\n"
     )
     assert not folder.path.exists()
     assert "no sweep named one" in line.refused("delete", "one", "--yes")
@@ -144,7 +162,9 @@ def test_to_delete_a_sweep_that_mlflow_never_had_makes_no_store(home, monkeypatc
 
 
 def test_a_label_with_brackets_is_no_markup(capsys):
-    _output.say_table(("label", "records"), [("[/city]", "1"), ("[red]", "2")], right=True)
+    _output.say_table(
+        ("label", "records"), [("[/city]", "1"), ("[red]", "2")], right=True
+    )
     printed = capsys.readouterr().out
     assert "[/city]" in printed
     assert "[red]" in printed

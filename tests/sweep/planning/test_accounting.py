@@ -1,4 +1,6 @@
-"""The account of a config: the size its noise rests on, and bounds that are never too small."""
+"""The account of a config: the size its noise rests on, and bounds that are never too
+small.
+"""
 
 import pytest
 
@@ -52,12 +54,16 @@ def test_a_named_accountant_gives_its_own_figure_and_the_config_may_name_it(sett
     rdp = account(config_of(), accountant="rdp", careful=False).summary
     assert rdp.accountant == "rdp" != tightest.accountant
     assert tightest.epsilon < rdp.epsilon <= rdp.epsilon_rdp
-    named = config_of(privacy={"delta": 1e-5, "noise_multiplier": 2.0, "accountant": "rdp"})
+    named = config_of(
+        privacy={"delta": 1e-5, "noise_multiplier": 2.0, "accountant": "rdp"}
+    )
     assert account(named).summary == rdp
 
 
 def test_a_target_is_met_by_the_figure_that_plans_compare(settings):
-    config = config_of(privacy={"delta": 1e-5, "noise_multiplier": {"target_epsilon": 2.0}})
+    config = config_of(
+        privacy={"delta": 1e-5, "noise_multiplier": {"target_epsilon": 2.0}}
+    )
     found = Accounting(settings)(config)
     assert 1.98 < found.summary.epsilon <= 2.0
     assert found.summary.noise_multiplier == found.mechanism.noise_multiplier > 0
@@ -65,8 +71,12 @@ def test_a_target_is_met_by_the_figure_that_plans_compare(settings):
 
 @pytest.mark.parametrize("noise", [0.8, {"target_epsilon": 2.0}])
 @pytest.mark.parametrize("careful", [False, True])
-def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(settings, noise, careful):
-    """A budget would admit a trial by another accountant's, which its card then exceeds."""
+def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(
+    settings, noise, careful
+):
+    """A budget would admit a trial by another accountant's, which its card then
+    exceeds.
+    """
     privacy = {"delta": 1e-5, "noise_multiplier": noise, "accountant": "gaussian"}
     found = Accounting(settings)(config_of(privacy=privacy), careful=careful)
     exact = accounting.account(found.mechanism, accountant="gaussian")
@@ -79,12 +89,16 @@ def test_a_public_corpus_has_its_known_size_without_any_file(tmp_path):
     assert size_of(config_of(), nowhere) == TrainingSize(2463)
     privacy = {"delta": 1e-5, "noise_multiplier": 2.0, "unit": "group"}
     by_group = config_of(data={"name": "atis", "num_records": 500}, privacy=privacy)
-    assert size_of(by_group, nowhere) == TrainingSize(500), "of groups, which nobody has counted"
+    assert size_of(by_group, nowhere) == TrainingSize(500), (
+        "of groups, which nobody has counted"
+    )
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_users_corpus_is_declared_or_counted_and_then_says_so(settings, tmp_path):
-    """A number that was read from private records leaves the trial without a guarantee."""
+    """A number that was read from private records leaves the trial without a
+    guarantee.
+    """
     data = own(tmp_path)
     assert size_of(config_of(data=data), settings) == TrainingSize(90)
     counted = {k: v for k, v in data.items() if k not in ("num_records", "schema_file")}
@@ -101,7 +115,9 @@ def test_a_users_corpus_is_declared_or_counted_and_then_says_so(settings, tmp_pa
 
 def test_groups_and_records_of_a_corpus_are_counted_apart(settings, tmp_path):
     """The same declared 40 is right for groups of ten and far off for records."""
-    rows = [{"text": f"call {n}", "intent": "x", "group": f"g{n // 10}"} for n in range(800)]
+    rows = [
+        {"text": f"call {n}", "intent": "x", "group": f"g{n // 10}"} for n in range(800)
+    ]
     write_lines(tmp_path / "groups.jsonl", rows)
     (tmp_path / "schema.json").write_text('{"intents": ["x"], "slots": []}')
     data = {"name": "json_lines", "path": "groups.jsonl", "schema_file": "schema.json"}
@@ -122,7 +138,9 @@ def test_pairs_are_sized_by_their_private_part(settings, tmp_path):
     assert found.mechanism.num_records == size.num_records
 
 
-def test_private_pairs_are_counted_once_to_check_a_declared_number(settings, tmp_path, monkeypatch):
+def test_private_pairs_are_counted_once_to_check_a_declared_number(
+    settings, tmp_path, monkeypatch
+):
     counted = []
 
     def split(corpus, data, synthesis):
@@ -154,10 +172,14 @@ def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
     assert not (settings.cache_dir / "figures.jsonl").exists()
 
 
-def test_an_encoder_is_held_against_private_utterances_alone(settings, tmp_path, monkeypatch):
+def test_an_encoder_is_held_against_private_utterances_alone(
+    settings, tmp_path, monkeypatch
+):
     """Of pairs the language model is; a public corpus is not even opened."""
     asked = []
-    monkeypatch.setattr(planning, "require_unlearnt", lambda encoder, _: asked.append(encoder))
+    monkeypatch.setattr(
+        planning, "require_unlearnt", lambda encoder, _: asked.append(encoder)
+    )
     family_folders.write(tmp_path / "mine", "bert")
     base_in(tmp_path / "base", gpt2=True)
     training = {"epochs": 1, "expected_batch_size": 30}

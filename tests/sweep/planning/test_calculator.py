@@ -2,7 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.planning.calculator import change, differences, fields_of, mechanism_of, report
+from sweep.planning.calculator import (
+    change,
+    differences,
+    fields_of,
+    mechanism_of,
+    report,
+)
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
 from trainables.dp import accounting
@@ -10,15 +16,24 @@ from trainables.dp import accounting
 
 def parts_of(engine="dp_sgd", training=None, privacy=None, **data):
     """The parts without a file."""
-    return {"engine": engine, "data": data, "training": training or {}, "privacy": privacy or {}}
+    return {
+        "engine": engine,
+        "data": data,
+        "training": training or {},
+        "privacy": privacy or {},
+    }
 
 
 _NOISE = {"delta": 1e-5, "noise_multiplier": 1.0}
 
 
 def test_an_option_sets_one_field_and_without_a_value_none():
-    """Over what is assigned by its path, which is over the file; the other fields stay."""
-    parts = parts_of(privacy={"noise_decay": {"kind": "exponential", "tau": 0.3}}, num_records=9)
+    """Over what is assigned by its path, which is over the file; the other fields
+    stay.
+    """
+    parts = parts_of(
+        privacy={"noise_decay": {"kind": "exponential", "tau": 0.3}}, num_records=9
+    )
     assert change(parts, {"data.num_records": None}, assigned={}) == parts
     options = {"data.num_records": 8, "training.epochs": 7}
     assigned = {"privacy.noise_decay.kind": "linear", "training.epochs": 1}
@@ -45,7 +60,11 @@ def test_epochs_replace_the_steps_of_a_config(tmp_path):
 def test_a_missing_batch_is_the_smallest_of_64_that_workers_and_micro_batches_divide(
     workers, microbatch
 ):
-    privacy = {"microbatch_size": microbatch, "noise_calibration": "central", "delta": 1e-7}
+    privacy = {
+        "microbatch_size": microbatch,
+        "noise_calibration": "central",
+        "delta": 1e-7,
+    }
     parts = parts_of("edp_sgd", {"num_workers": workers}, privacy, num_records=10**6)
     mechanism, _ = mechanism_of(parts)
     batch, share = mechanism.expected_batch_size, workers * microbatch
@@ -96,8 +115,12 @@ _CENTRAL = {"noise_calibration": "central"}
         ("edp_sgd", 4, {"group_scale": "public"}, ["4 workers", "2 C", "alpha_k"]),
     ],
 )
-def test_the_differences_from_the_paper_have_their_reasons(engine, workers, privacy, reasons):
-    parts = parts_of(engine, {"num_workers": workers}, {"delta": 1e-4, **privacy}, num_records=4096)
+def test_the_differences_from_the_paper_have_their_reasons(
+    engine, workers, privacy, reasons
+):
+    parts = parts_of(
+        engine, {"num_workers": workers}, {"delta": 1e-4, **privacy}, num_records=4096
+    )
     mechanism, _ = mechanism_of(parts)
     found = differences(mechanism, accounting.account(mechanism))
     for sentence, part in zip(found, reasons, strict=True):

@@ -45,14 +45,21 @@ def test_the_overview_has_every_corpus_of_the_shelf(settings, tmp_path):
     made = [name for name, row in rows.items() if row["at_hand"]]
     assert "video" in made, "it is made, and needs no file"
     assert "atis" not in made, "this data directory is empty"
-    assert (rows["atis"]["num_training"], rows["atis"]["path"]) == (2463, str(tmp_path / "atis"))
+    assert (rows["atis"]["num_training"], rows["atis"]["path"]) == (
+        2463,
+        str(tmp_path / "atis"),
+    )
     assert rows["json_lines"]["num_records"] is None
 
 
 def test_the_counts_of_a_corpus_add_up(settings, tmp_path):
     facts = describe(data_config(**corpus(tmp_path)), settings)
     assert (facts["num_records"], facts["num_duplicates"]) == (20, 1)
-    assert (facts["num_training"], facts["num_validation"], facts["num_test"]) == (12, 4, 4)
+    assert (facts["num_training"], facts["num_validation"], facts["num_test"]) == (
+        12,
+        4,
+        4,
+    )
     assert facts["intents"] == {"call": 15, "text": 5, "never": 0}
     assert next(iter(facts["intents"])) == "call", "the commonest first"
     assert facts["slots"] == {"contact": 20, "time": 5}
@@ -73,7 +80,9 @@ def test_the_order_of_the_records_changes_no_count(settings, tmp_path):
     assert one == other
 
 
-def test_a_split_that_the_corpus_does_not_have_is_said_in_place_of_its_parts(settings, tmp_path):
+def test_a_split_that_the_corpus_does_not_have_is_said_in_place_of_its_parts(
+    settings, tmp_path
+):
     """The other figures stay."""
     fields = corpus(tmp_path)
     lines = read_lines(tmp_path / "mine.jsonl")

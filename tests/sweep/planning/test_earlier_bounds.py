@@ -1,4 +1,6 @@
-"""Trials of versions whose bounds read the longest record of a batch are named with their data."""
+"""Trials of versions whose bounds read the longest record of a batch are named with
+their data.
+"""
 
 from dataclasses import replace
 
@@ -41,7 +43,10 @@ def test_finished_trials_beside_a_long_record_are_named(tmp_path, line_in):
     (row,) = line_in.facts("ledger")["affected"]
     assert row["longest"] == LONG
     said = " ".join(line_in.says("ledger").split())
-    assert "may be larger than said: an earlier version let one record move the others" in said
+    assert (
+        "may be larger than said: an earlier version let one record move the others"
+        in said
+    )
     assert f"their corpus has a record of {LONG} words" in said
     (tmp_path / "mine.jsonl").unlink()
     (found,) = affected(settings_in(tmp_path))
@@ -62,12 +67,16 @@ def test_others_are_not(tmp_path, line_in, what):
 def test_a_check_of_an_earlier_version_says_nothing(tmp_path):
     with_longest(tmp_path, LONG)
     folder = run_untracked(tmp_path)
-    rewrite_sweep(folder, "ended", lambda e: with_check(e, {"verdict": "pass", "tolerance": 1e-4}))
+    rewrite_sweep(
+        folder, "ended", lambda e: with_check(e, {"verdict": "pass", "tolerance": 1e-4})
+    )
     assert len(affected(settings_in(tmp_path))) == 1
 
 
 def with_check(entry, check):
-    """An entry of a trial that has ended, its card with this comparison of clipped sums."""
+    """An entry of a trial that has ended, its card with this comparison of clipped
+    sums.
+    """
     entry["result"]["privacy"]["clipping_check"] = check
     return entry
 
@@ -80,7 +89,9 @@ def with_check(entry, check):
         ({"name": "bert"}, "bf16", False),
     ],
 )
-def test_padding_mattered_to_foreign_models_in_bfloat16(tmp_path, model, precision, named):
+def test_padding_mattered_to_foreign_models_in_bfloat16(
+    tmp_path, model, precision, named
+):
     write_corpus(tmp_path)
     (trial, *_) = prepared_in(tmp_path).plan.to_run[1:]
     document = trial.config.model_dump(mode="json")

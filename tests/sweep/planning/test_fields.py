@@ -18,7 +18,9 @@ def test_every_field_of_a_dumped_config_is_listed():
         config = parse(fields)
         for path in flat(config.model_dump(mode="json")):
             # A section that a config leaves out is listed by its fields.
-            assert path in listed or any(row.startswith(f"{path}.") for row in listed), path
+            assert path in listed or any(
+                row.startswith(f"{path}.") for row in listed
+            ), path
 
 
 def test_a_field_says_its_entries_its_type_and_what_is_allowed():
@@ -26,7 +28,11 @@ def test_a_field_says_its_entries_its_type_and_what_is_allowed():
     assert rows["model.char_filters"].entries == ("clc",)
     assert rows["training.epochs"].entries == ("dp_sgd", "edp_sgd", "sgd")
     assert rows["training.num_workers"].entries == ()
-    for path, name in (("model.name", "features"), ("engine", "dp_sgd"), ("task", "synthesis")):
+    for path, name in (
+        ("model.name", "features"),
+        ("engine", "dp_sgd"),
+        ("task", "synthesis"),
+    ):
         assert name in rows[path].allowed
     assert rows["training.epochs"].allowed == ">= 1, <= 100000"
     assert rows["privacy.noise_multiplier.target_epsilon"].type == "number"

@@ -122,22 +122,44 @@ def test_whatever_changes_a_figure_changes_its_key():
     }
     assert len(keys) == 13
     paper = [
-        {"noise_calibration": "paper", "epochs": 1, "num_workers": n, "num_microbatches": n}
+        {
+            "noise_calibration": "paper",
+            "epochs": 1,
+            "num_workers": n,
+            "num_microbatches": n,
+        }
         for n in (1, 4)
     ]
     own, hidden = {"engine": "edp_sgd"}, {"undeclared": ("lengths",), "epochs": 2}
     for alike in (
         # the same noise on the sum
-        [each | own | {"noise_decay": (d,)} for each, d in zip(paper, (0.5, 1.0), strict=True)],
-        [each | {"noise_multiplier": z} for each, z in zip(paper, (0.5, 1.0), strict=True)],
+        [
+            each | own | {"noise_decay": (d,)}
+            for each, d in zip(paper, (0.5, 1.0), strict=True)
+        ],
+        [
+            each | {"noise_multiplier": z}
+            for each, z in zip(paper, (0.5, 1.0), strict=True)
+        ],
         # no release has their noise
-        [hidden | {"noise_decay": decay} for decay in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5))],
+        [
+            hidden | {"noise_decay": decay}
+            for decay in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5))
+        ],
         # the same release, and a delta that is too large for more records
-        [{"delta": 1e-3, "num_records": 10 * b, "expected_batch_size": b} for b in (64, 640)],
+        [
+            {"delta": 1e-3, "num_records": 10 * b, "expected_batch_size": b}
+            for b in (64, 640)
+        ],
     ):
         assert len({key_of(replace(mechanism, **each)) for each in alike}) == len(alike)
-    for name, value in {"max_grad_norm": 7.0, "group_scale": "first_step_noised"}.items():
-        assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
+    for name, value in {
+        "max_grad_norm": 7.0,
+        "group_scale": "first_step_noised",
+    }.items():
+        assert key_of(replace(mechanism, **{name: value}), **asked) in keys, (
+            "no figure reads it"
+        )
 
 
 def test_accountants_are_distinguished_by_name(monkeypatch):
@@ -148,8 +170,8 @@ def test_accountants_are_distinguished_by_name(monkeypatch):
 
 
 def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
-    """An epoch of each of two models is rounded up to whole steps by itself; a figure of one
-    accountant is not another's.
+    """An epoch of each of two models is rounded up to whole steps by itself; a figure
+    of one accountant is not another's.
     """
     built = build(_config(noise_multiplier=1.0), num_records=640)
     whole = replace(built, num_records=973, epochs=2)  # 30.4 steps
@@ -171,7 +193,9 @@ def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
 
 
 def test_an_edited_decay_is_accounted_anew(tmp_path, monkeypatch):
-    """The key had the schedule's name and not what it says: 142.9 was shown where 1,623 held."""
+    """The key had the schedule's name and not what it says: 142.9 was shown where 1,623
+    held.
+    """
     config = parse(
         {
             "engine": "edp_sgd",
@@ -185,7 +209,9 @@ def test_an_edited_decay_is_accounted_anew(tmp_path, monkeypatch):
     )
     before, mechanism = FigureCache(tmp_path).resolve(config, num_records=640)
     figure = planned(FigureCache(tmp_path), mechanism)
-    monkeypatch.setattr(linear, "factor", lambda epoch, *, tau: 1 / (1 + tau * epoch) ** 3)
+    monkeypatch.setattr(
+        linear, "factor", lambda epoch, *, tau: 1 / (1 + tau * epoch) ** 3
+    )
     after, changed = FigureCache(tmp_path).resolve(config, num_records=640)
     assert after.privacy.noise_multiplier > before.privacy.noise_multiplier
     kept = replace(changed, noise_multiplier=mechanism.noise_multiplier)
@@ -199,9 +225,14 @@ def test_an_edited_accountant_is_run_again(monkeypatch):
     keys = {key_of(built, accountant="rdp"), key_of(built)}
     edited = SimpleNamespace(origin=__file__)
     names = [field.name for field in fields(PrivacySummary)]
-    others = [make_dataclass("_", each) for each in (["a", *names[1:]], [*names[:-1], "a"])]
+    others = [
+        make_dataclass("_", each) for each in (["a", *names[1:]], [*names[:-1], "a"])
+    ]
     for change in (
-        *(partial(monkeypatch.setattr, figure_cache, "PrivacySummary", each) for each in others),
+        *(
+            partial(monkeypatch.setattr, figure_cache, "PrivacySummary", each)
+            for each in others
+        ),
         lambda: monkeypatch.setattr(figure_cache, "find_spec", lambda _: edited),
         lambda: monkeypatch.setattr(values, "VERSION", -1),
         lambda: monkeypatch.setattr(metadata, "version", lambda _: "0.0"),
@@ -216,17 +247,22 @@ def test_an_edited_accountant_is_run_again(monkeypatch):
 
 
 def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path):
-    """A target that was reached on declared data is no claim about what else is released."""
+    """A target that was reached on declared data is no claim about what else is
+    released.
+    """
     cache = FigureCache(tmp_path)
     wanted = _config(noise_multiplier={"target_epsilon": 8.0})
     _, declared = cache.resolve(wanted, num_records=2_560)
     assert declared.undeclared == ()
     with refused("no noise multiplier reaches target_epsilon=8"):
-        FigureCache(tmp_path).resolve(wanted, num_records=2_560, undeclared=("a vocabulary",))
+        FigureCache(tmp_path).resolve(
+            wanted, num_records=2_560, undeclared=("a vocabulary",)
+        )
 
 
 @pytest.mark.parametrize(
-    "line", ["3", "[1]", '{"key": 1}', "{", "null", pytest.param("[" * 100_000, id="deep")]
+    "line",
+    ["3", "[1]", '{"key": 1}', "{", "null", pytest.param("[" * 100_000, id="deep")],
 )
 def test_a_line_that_is_no_figure_is_passed_over(tmp_path, line):
     FigureCache(tmp_path).keep("key", 1.5)

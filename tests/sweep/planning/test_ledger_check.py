@@ -1,4 +1,6 @@
-"""Missing entries of the ledger are found by the sweeps' epochs, and added without removing any."""
+"""Missing entries of the ledger are found by the sweeps' epochs, and added without
+removing any.
+"""
 
 import json
 import math
@@ -60,7 +62,9 @@ def test_each_sweep_that_cannot_be_checked_is_named(tmp_path):
     assert {found.sweep for found in ledger_check.check(settings)} == {"one", "two"}
 
 
-def test_a_trial_whose_epochs_were_never_charged_is_named(toy, tmp_path, monkeypatch, line):
+def test_a_trial_whose_epochs_were_never_charged_is_named(
+    toy, tmp_path, monkeypatch, line
+):
     lose_ledger(toy)
     monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
@@ -83,8 +87,8 @@ def test_a_trial_whose_epochs_were_never_charged_is_named(toy, tmp_path, monkeyp
 def test_only_a_trial_without_private_records_needs_no_entry(
     toy, tmp_path, engine, epsilon, num_found
 ):
-    """A planned epsilon of 0 alone proves nothing: very much noise rounds to it. What such a trial
-    itself has read has no finite epsilon.
+    """A planned epsilon of 0 alone proves nothing: very much noise rounds to it. What
+    such a trial itself has read has no finite epsilon.
     """
     lose_ledger(toy)
     plan = toy.plan()
@@ -99,7 +103,9 @@ def test_only_a_trial_without_private_records_needs_no_entry(
 
 @pytest.mark.parametrize("known", ["started", "epoch", "ended"])
 def test_every_attempt_pays_for_its_own_epochs(toy, tmp_path, known):
-    """What was trained is known by the last epoch or by the result; gaps are charged one by one."""
+    """What was trained is known by the last epoch or by the result; gaps are charged
+    one by one.
+    """
     if known != "started":
         rewrite_sweep(toy, {"epoch": "ended", "ended": "epoch"}[known], lambda _: None)
     ledger = Ledger(toy.path.parent / FILE)
@@ -111,20 +117,26 @@ def test_every_attempt_pays_for_its_own_epochs(toy, tmp_path, known):
     found = ledger_check.check(settings)
     assert [finding.epochs for finding in found] == [(1, 3)] * len(toy.plan().trials)
     assert ledger_check.repair(settings) == []
-    added = [(e.attempt, e.first_epoch, e.epochs) for e in ledger.entries()[len(whole) :]]
+    added = [
+        (e.attempt, e.first_epoch, e.epochs) for e in ledger.entries()[len(whole) :]
+    ]
     assert added == [(2, 0, 1), (2, 2, 3)] * len(toy.plan().trials)
 
 
 def test_a_result_with_more_epochs_than_any_trial_is_damage(toy, tmp_path):
     """One line, and no list of its epochs, which would not fit into memory."""
-    rewrite_sweep(toy, "ended", lambda e: {**e, "result": {**e["result"], "epochs_done": 10**12}})
+    rewrite_sweep(
+        toy, "ended", lambda e: {**e, "result": {**e["result"], "epochs_done": 10**12}}
+    )
     (found,) = ledger_check.check(settings_in(tmp_path))
     assert "epochs_done" in found.problem
     assert found.epochs == ()
 
 
 @pytest.mark.parametrize("state", ["planned", "sealed", "begun", "over", "unsealed"])
-def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path, monkeypatch, state):
+def test_a_selection_owes_its_entry_from_its_first_trial_on(
+    tmp_path, monkeypatch, state
+):
     """Until it is unsealed, when each trial owes its own."""
     settings = settings_in(tmp_path)
     space = space_in(
@@ -132,11 +144,16 @@ def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path, monkeypatc
         variants=[],
         base={"engine": "dp_sgd"},
         axes={"privacy.noise_multiplier": [4.0, 5.0]},
-        search={"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 2}},
+        search={
+            "strategy": "private_selection",
+            "num_trials": {"law": "geometric", "mean": 2},
+        },
     )
     prepared = prepare_space(space, settings=settings)
     about = {"command": [], "git_commit": None}
-    vault = Vault(store.create(settings.home, prepared.space, prepared.plan, about=about))
+    vault = Vault(
+        store.create(settings.home, prepared.space, prepared.plan, about=about)
+    )
     if state != "planned":
         vault.seal(prepared.space, prepared.plan)
     if state in ("begun", "unsealed"):

@@ -63,15 +63,21 @@ _DP_SGD = [{"name": "dp", "set": {"engine": "dp_sgd"}}]
         ),
     ],
 )
-def test_the_budget_goes_by_the_accountant_it_names(settings, fields, accountant, limit, reasons):
-    plan = plan_of(settings, **fields, budget={"epsilon": limit, "accountant": accountant})
+def test_the_budget_goes_by_the_accountant_it_names(
+    settings, fields, accountant, limit, reasons
+):
+    plan = plan_of(
+        settings, **fields, budget={"epsilon": limit, "accountant": accountant}
+    )
     assert [trial.reason for trial in plan.trials] == reasons
     assert all(trial.refused_by == "budget" for trial in plan.refused)
 
 
 def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings):
     plan = plan_of(settings, axes={"training.expected_batch_size": [63, 64]})
-    assert [trial.values["training.expected_batch_size"] for trial in plan.to_run] == [64]
+    assert [trial.values["training.expected_batch_size"] for trial in plan.to_run] == [
+        64
+    ]
     (refused,) = plan.refused
     assert refused.refused_by == "mechanism"
     assert "to be a multiple of num_workers (8), got 63" in str(refused.reason)
@@ -79,29 +85,42 @@ def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings):
 
 def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(settings):
     """Also where the space lists none but its baseline, whose delta does not count."""
-    baseline = {"name": "sgd", "baseline": True, "set": {"engine": "sgd", "privacy.delta": 1e-9}}
+    baseline = {
+        "name": "sgd",
+        "baseline": True,
+        "set": {"engine": "sgd", "privacy.delta": 1e-9},
+    }
     tpe = {"strategy": "tpe", "num_samples": 4}
     for search, axes in (
         (tpe, {Z0: {"range": {"low": 1.0, "high": 4.0}}}),
         ({"scheduler": "median"}, {Z0: [1.0, 4.0]}),
     ):
-        fields = {"variants": [baseline, {"name": "dp", "axes": axes}], "search": search}
+        fields = {
+            "variants": [baseline, {"name": "dp", "axes": axes}],
+            "search": search,
+        }
         assert plan_of(settings, **fields, budget={"total": 3000}).filter_delta == 5e-4
         assert plan_of(settings, **fields).filter_delta is None, "no total"
     assert plan_of(settings, axes=axes, budget={"total": 3000}).filter_delta is None
 
 
 def test_a_search_has_processes_that_each_of_its_trials_can_use(settings):
-    """At most the logical workers of the smallest: one group of processes serves all."""
+    """At most the logical workers of the smallest: one group of processes serves
+    all.
+    """
     variants = [{"name": str(n), "set": {"training.num_workers": n}} for n in (4, 8)]
     search = {"strategy": "tpe", "num_samples": 4}
     for asked, workers in ((None, 4), (2, 2), (6, 4)):
-        plan = plan_of(settings, variants=variants, search=search, resources={"workers": asked})
+        plan = plan_of(
+            settings, variants=variants, search=search, resources={"workers": asked}
+        )
         assert plan.workers == workers
 
 
 def test_a_constraint_may_use_what_only_the_plan_knows(settings):
-    plan = plan_of(settings, axes={Z0: [0.5, 1.0]}, constraints=["epsilon_paper * 2 < 100"])
+    plan = plan_of(
+        settings, axes={Z0: [0.5, 1.0]}, constraints=["epsilon_paper * 2 < 100"]
+    )
     assert [trial.values[Z0] for trial in plan.to_run] == [1.0]
     assert plan.refused[0].reason == "constraint epsilon_paper * 2 < 100"
 
@@ -137,9 +156,11 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
         '{"name": "s", "merged": 0, "num_trials": 1, "num_refused": 1, "to_choose": 4,'
         ' "workers": 1, "filter_delta": null,'
         ' "trials": [{"id": "ab", "name": "dp, C=1", "variant": "dp",'
-        ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config": {"task": "nlu"},'
+        ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config":'
+        ' {"task": "nlu"},'
         ' "steps": null, "num_records": null, "noise_multiplier": null, "delta": null,'
-        ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null, "accountant": null,'
+        ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null,'
+        ' "accountant": null,'
         ' "warnings": ["loud"], "reason": "too much", "refused_by": "budget"}]}'
     )
     assert json.dumps(plan.to_dict()) == text
@@ -161,22 +182,33 @@ def test_a_trial_has_the_config_that_it_was_planned_with_or_none():
 def test_what_a_trial_says_of_its_config_is_that_of_the_config():
     steps = {"steps": 10, "evaluate_every": 4, "seed": 3}
     for origin, epochs, seed in (
-        ({"engine": "dp_sgd", "privacy": {"sampling": "poisson"}, "training": steps}, 3, 3),
+        (
+            {"engine": "dp_sgd", "privacy": {"sampling": "poisson"}, "training": steps},
+            3,
+            3,
+        ),
         ({"engine": "untrained"}, 1, 0),
     ):
         config = parse(origin)
         planned = plans.PlannedTrial(
             id=config.id, variant="v", baseline=False, values={}, origin=config
         )
-        read = TypeAdapter(plans.PlannedTrial).validate_json(json.dumps(planned.to_dict()))
+        read = TypeAdapter(plans.PlannedTrial).validate_json(
+            json.dumps(planned.to_dict())
+        )
         for trial in (planned, read):
-            assert (trial.engine, trial.epochs, trial.seed) == (config.engine, epochs, seed)
+            assert (trial.engine, trial.epochs, trial.seed) == (
+                config.engine,
+                epochs,
+                seed,
+            )
             said = trial.name, trial.task, trial.corpus, trial.group
             assert said == ("v", "nlu", config.data.name, planned.group)
 
 
 @pytest.mark.parametrize(
-    ("declared", "is_near"), [(20_000, False), (181, False), (44, False), (180, True), (45, True)]
+    ("declared", "is_near"),
+    [(20_000, False), (181, False), (44, False), (180, True), (45, True)],
 )
 def test_a_declared_size_far_from_the_truth_is_refused_without_saying_it(
     settings, tmp_path, declared, is_near

@@ -1,4 +1,6 @@
-"""`budget.total` at planning time: admitted trials stay within it, in whatever order they come."""
+"""`budget.total` at planning time: admitted trials stay within it, in whatever order
+they come.
+"""
 
 import math
 from dataclasses import replace
@@ -48,11 +50,15 @@ def plan(space, account):
 
 
 def with_total(space, total):
-    return space.model_copy(update={"budget": space.budget.model_copy(update={"total": total})})
+    return space.model_copy(
+        update={"budget": space.budget.model_copy(update={"total": total})}
+    )
 
 
 def cost(plan, *, delta=_DELTA):
-    """Epsilon of the trials of a plan that are no baseline: three epochs on two workers each."""
+    """Epsilon of the trials of a plan that are no baseline: three epochs on two workers
+    each.
+    """
     noises = [trial.noise_multiplier for trial in plan.to_run if not trial.baseline]
     sigmas = (sigma for z in noises for sigma in algorithm_1(z, workers=2, epochs=3))
     return gaussian_epsilon(*sigmas, delta=delta)
@@ -93,21 +99,29 @@ def test_the_reason_counts_the_trials_that_were_admitted_before(plan, space, acc
 
 
 def test_refused_trials_take_no_room(plan, space, account):
-    trials = tuple(replace(t, reason="no") if t.values.get(Z) == 2.0 else t for t in plan.trials)
+    trials = tuple(
+        replace(t, reason="no") if t.values.get(Z) == 2.0 else t for t in plan.trials
+    )
     rest = replace(plan, trials=trials)
     found = within_total(rest, with_total(space, 1.0001 * cost(rest)), account=account)
     assert found == rest
 
 
 def test_a_search_that_looks_at_results_goes_by_its_filter(settings, account):
-    """A filter's room is less than that of plain composition, so a trial is refused sooner."""
+    """A filter's room is less than that of plain composition, so a trial is refused
+    sooner.
+    """
     space = space_in(settings.data_dir, **_FIELDS, search={"scheduler": "median"})
     total = 1.001 * cost(planning.make(space, account=account))
-    plan = planning.make(with_total(space, 1e6), account=account)  # with the filter's delta
+    plan = planning.make(
+        with_total(space, 1e6), account=account
+    )  # with the filter's delta
     plain = with_total(space_in(settings.data_dir, **_FIELDS), total)
     assert len(within_total(plan, plain, account=account).to_run) == 5
     filtered = with_total(space, total)
-    found = within_total(planning.make(filtered, account=account), filtered, account=account)
+    found = within_total(
+        planning.make(filtered, account=account), filtered, account=account
+    )
     assert 1 < len(found.to_run) < 5
     assert str(found.refused[0].reason).endswith("before it (filter)")
     assert f"budget.total={total:g} has no room for it" in str(found.refused[0].reason)
@@ -124,14 +138,19 @@ def test_the_plan_costs_the_composition_of_its_trials_that_run_without_baselines
     rest = replace(plan, trials=(*refused, *plan.trials[num_refused:]))
     found, sentence = total_of_plan(rest, account=account)
     assert found["epsilon"] == pytest.approx(cost(rest), rel=1e-9)
-    assert (found["delta"], found["num_releases"]) == (_DELTA, len(rest.to_run) - (not refused))
+    assert (found["delta"], found["num_releases"]) == (
+        _DELTA,
+        len(rest.to_run) - (not refused),
+    )
     assert sentence.startswith(f"{words}: epsilon")
     assert "at delta 0.001" in sentence
     alone = replace(plan, trials=plan.trials[:1])
     assert total_of_plan(alone, account=account) == (None, "")
 
 
-def test_a_plan_with_more_trials_is_not_given_the_total_of_one_with_fewer(plan, account):
+def test_a_plan_with_more_trials_is_not_given_the_total_of_one_with_fewer(
+    plan, account
+):
     """Both begin with the same trials, and the figures of the first one are kept."""
     for number in (3, 5, 4):
         part = replace(plan, trials=plan.trials[:number])
@@ -140,15 +159,22 @@ def test_a_plan_with_more_trials_is_not_given_the_total_of_one_with_fewer(plan, 
 
 
 @pytest.mark.parametrize("deltas", [[1e-6, 1e-3], [1e-3, 1e-6]])
-def test_trials_of_several_deltas_cost_their_composition_at_the_smallest(settings, account, deltas):
+def test_trials_of_several_deltas_cost_their_composition_at_the_smallest(
+    settings, account, deltas
+):
     """Wherever it stands, and each of two that release the same counts."""
     axes = {"privacy.delta": deltas, "training.learning_rate": [0.1, 0.2]}
     base = {"engine": "edp_sgd", "privacy": {"noise_multiplier": 4.0}}
-    made = space_in(settings.data_dir, base=base, variants=[{"name": "edp", "axes": axes}])
+    made = space_in(
+        settings.data_dir, base=base, variants=[{"name": "edp", "axes": axes}]
+    )
     plan = planning.make(made, account=account)
     found, _ = total_of_plan(plan, account=account)
     expected = cost(plan, delta=1e-6)
-    assert (found["epsilon"], found["delta"]) == (pytest.approx(expected, rel=1e-9), 1e-6)
+    assert (found["epsilon"], found["delta"]) == (
+        pytest.approx(expected, rel=1e-9),
+        1e-6,
+    )
     for share, number in ((1.0001, 4), (0.9999, 3)):
         within = within_total(plan, with_total(made, share * expected), account=account)
         assert len(within.to_run) == number
@@ -171,10 +197,16 @@ def test_units_that_do_not_add_up_cost_infinity_for_a_reason(plan, settings):
 
 
 def test_a_plan_without_a_trial_that_can_run_is_left_as_it_is(space, plan, account):
-    """Why each point is refused stands in the plan; no delta of a filter is looked for."""
-    refused = replace(plan, trials=tuple(replace(t, reason="no data") for t in plan.trials))
+    """Why each point is refused stands in the plan; no delta of a filter is looked
+    for.
+    """
+    refused = replace(
+        plan, trials=tuple(replace(t, reason="no data") for t in plan.trials)
+    )
 
     def no_mechanism(config, **_):
         raise InvalidInput("no data")
 
-    assert within_total(refused, with_total(space, 3.0), account=no_mechanism) == refused
+    assert (
+        within_total(refused, with_total(space, 3.0), account=no_mechanism) == refused
+    )

@@ -44,7 +44,8 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
         "The data set of toy is not available: data.path=elsewhere.jsonl instead."
     )
     assert all(
-        t.config.data.model_dump()["path"] == "elsewhere.jsonl" for t in prepared.plan.to_run
+        t.config.data.model_dump()["path"] == "elsewhere.jsonl"
+        for t in prepared.plan.to_run
     )
     (tmp_path / "elsewhere.jsonl").rename(tmp_path / "mine.jsonl")
     prepared = prepare_space(read(space, settings), settings=settings)
@@ -54,9 +55,13 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
 def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings):
     """A scheduler would stop every trial on the harder corpus."""
     mine = space_in(settings.data_dir).base["data"]
-    (settings.data_dir / "other.jsonl").write_bytes((settings.data_dir / mine["path"]).read_bytes())
+    (settings.data_dir / "other.jsonl").write_bytes(
+        (settings.data_dir / mine["path"]).read_bytes()
+    )
     axes, asha = {"data.path": [mine["path"], "other.jsonl"]}, {"scheduler": "asha"}
-    line = r"^expected one corpus with search\.scheduler=asha, .*, got .*mine.*, .*other"
+    line = (
+        r"^expected one corpus with search\.scheduler=asha, .*, got .*mine.*, .*other"
+    )
     with refused(line):
         make_sweep(settings, axes=axes, variants=[], search=asha)
     make_sweep(settings, axes=axes, variants=[])
@@ -67,7 +72,10 @@ def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings):
 def test_data_that_an_override_names_as_a_whole_need_no_fallback(settings, tmp_path):
     mine = space_in(tmp_path).base["data"]
     lost = {**mine, "path": "lost.jsonl"}
-    fields = {"base": {"data": lost}, "fallback": {"data.path": "gone.jsonl", "training.seed": 7}}
+    fields = {
+        "base": {"data": lost},
+        "fallback": {"data.path": "gone.jsonl", "training.seed": 7},
+    }
     given = space_in(tmp_path, **fields, override={"data": mine})
     prepared = prepare_space(read(given, settings), settings=settings)
     assert not any("not available" in note for note in prepared.notes)
@@ -77,7 +85,9 @@ def test_data_that_an_override_names_as_a_whole_need_no_fallback(settings, tmp_p
 
 def test_equal_points_are_run_once_and_counted(settings):
     variants = [_EDP, {"name": "again", "set": {Z: 1.0}}]
-    prepared = prepare_space(space_in(settings.data_dir, variants=variants), settings=settings)
+    prepared = prepare_space(
+        space_in(settings.data_dir, variants=variants), settings=settings
+    )
     assert len(prepared.plan.trials) == 2
     assert "1 points are equal to another one and run once." in prepared.notes
 
@@ -89,7 +99,10 @@ def test_a_warning_of_many_trials_is_said_once(settings):
     assert len(about_delta) == 1
 
 
-_DP, _STEPS = {"name": "dp", "axes": {Z: [0.5, 1.0]}}, {"steps": 6, "expected_batch_size": 30}
+_DP, _STEPS = (
+    {"name": "dp", "axes": {Z: [0.5, 1.0]}},
+    {"steps": 6, "expected_batch_size": 30},
+)
 _FEWER = {"variants": [_DP], "override": {"training.steps": 3}}
 _PARTLY = {"name": "partly", "set": {"privacy.sampling": "poisson"}}
 _BATCHES = {"training.expected_batch_size": [30, 60]}
@@ -100,9 +113,18 @@ _BATCHES = {"training.expected_batch_size": [30, 60]}
     [
         ("poisson", _STEPS, _FEWER),
         ("poisson", _STEPS, _FEWER | {"search": {"strategy": "tpe", "num_samples": 3}}),
-        # Epochs count where an override takes the steps back, and batches where some are not full.
-        ("poisson", _STEPS | {"epochs": 2}, {"variants": [], "override": {"training.steps": None}}),
-        ("full", {"steps": 3}, {"variants": [{"name": "full"}, _PARTLY], "axes": _BATCHES}),
+        # Epochs count where an override takes the steps back, and batches where some
+        # are not full.
+        (
+            "poisson",
+            _STEPS | {"epochs": 2},
+            {"variants": [], "override": {"training.steps": None}},
+        ),
+        (
+            "full",
+            {"steps": 3},
+            {"variants": [{"name": "full"}, _PARTLY], "axes": _BATCHES},
+        ),
     ],
 )
 def test_a_field_that_a_trial_reads_may_be_set(settings, sampling, training, fields):

@@ -38,7 +38,9 @@ def test_a_listed_corpus_that_is_read_is_not_left_out():
 
 def test_bf16_is_chosen_where_the_processor_has_it(monkeypatch):
     for there in (True, False):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda has=there: {"amx_bf16": has})
+        monkeypatch.setattr(
+            torch.cpu, "get_capabilities", lambda has=there: {"amx_bf16": has}
+        )
         config = read_pretraining(None, {}, public=["video"])
         assert config.precision == ("bf16" if there else "fp32")
 
@@ -58,7 +60,9 @@ def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
     assert not others or [path.name for path in place.iterdir()] == ["mine.txt"]
 
 
-def test_settings_without_a_trained_step_are_no_work_and_are_replaced(pretraining, tmp_path):
+def test_settings_without_a_trained_step_are_no_work_and_are_replaced(
+    pretraining, tmp_path
+):
     work = tmp_path / "encoder" / ".pretraining"
     one, other = (read_pretraining(pretraining, {"seed": seed}) for seed in (1, 2))
     _begin(one, work)

@@ -1,4 +1,6 @@
-"""What trials cost which data set: the driver charges it, the ledger's total bounds it."""
+"""What trials cost which data set: the driver charges it, the ledger's total bounds
+it.
+"""
 
 import math
 from dataclasses import replace
@@ -70,11 +72,15 @@ def test_its_records_are_registered_so_that_a_copy_is_recognised(settings, ledge
     elsewhere = settings_beside(settings, "copy", change=lambda lines: lines[10:])
     _, second, _ = price_plan(elsewhere)
     assert first.dataset != second.dataset
-    assert ledger.spend(second.dataset).shared == {ledger.key.name_of(first.dataset): 190}
+    assert ledger.spend(second.dataset).shared == {
+        ledger.key.name_of(first.dataset): 190
+    }
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])
-def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(settings, ledger, delta):
+def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(
+    settings, ledger, delta
+):
     """At the delta of the trials, whatever that is, as the driver charges them."""
     baseline, half, one = price_plan(settings, base={"privacy": {"delta": delta}})
     together = cost(0.5, 1.0, delta=delta)
@@ -82,7 +88,11 @@ def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(setti
     with refused(r"the 2 planned\s+trials would raise it to"):
         require_total([half, one], ledger, budget_total=0.9999 * together)
     require_total([baseline], ledger, budget_total=1e-6)
-    ledger.charge(entry_for(one.mechanism, dataset=one.dataset, sweep="other", trial="t", epochs=3))
+    ledger.charge(
+        entry_for(
+            one.mechanism, dataset=one.dataset, sweep="other", trial="t", epochs=3
+        )
+    )
     require_total([half], ledger, budget_total=1.0001 * together)
     with refused("1 planned"):
         require_total([half], ledger, budget_total=0.9999 * together)
@@ -99,10 +109,14 @@ def test_a_total_of_several_deltas_is_at_the_smallest(settings, ledger, order):
 
 
 def test_each_data_set_has_a_total_of_its_own(settings, ledger):
-    """Two corpora without a common record: each within the total, both together beyond it."""
+    """Two corpora without a common record: each within the total, both together beyond
+    it.
+    """
     _, mine, _ = price_plan(settings)
     elsewhere = settings_beside(
-        settings, "other", change=lambda lines: [s.replace("person", "one") for s in lines]
+        settings,
+        "other",
+        change=lambda lines: [s.replace("person", "one") for s in lines],
     )
     _, theirs, _ = price_plan(elsewhere)
     assert mine.dataset != theirs.dataset

@@ -18,7 +18,12 @@ _AXES = {
 def searching(settings, **fields):
     """A search by TPE over noise and learning rate."""
     search = {"strategy": "tpe", "num_samples": 7, "objectives": ["validation_ser"]}
-    found = {"variants": [], "axes": _AXES, "base": {"privacy": {"delta": 1e-3}}, **fields}
+    found = {
+        "variants": [],
+        "axes": _AXES,
+        "base": {"privacy": {"delta": 1e-3}},
+        **fields,
+    }
     return space_in(
         settings.data_dir, **{**found, "search": {**search, **fields.get("search", {})}}
     )
@@ -45,7 +50,9 @@ def plan_and_messages(settings, **fields):
     return plan, search_notes(space, plan)
 
 
-def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_epsilon(settings):
+def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_epsilon(
+    settings,
+):
     axes = {Z: [0.5, 1.0, 2.0]}
     plan, (text, unbounded) = plan_and_messages(settings, axes=axes)
     epsilons = sorted(trial.epsilon or 0.0 for trial in plan.probes)
@@ -64,9 +71,14 @@ def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_ep
 def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(settings):
     _, found = plan_and_messages(settings, budget={"total": 1e6})
     assert len(found) == 1
-    attacked = {"privacy": {"delta": 1e-3}, "evaluation": {"attacks": ["loss_threshold"]}}
+    attacked = {
+        "privacy": {"delta": 1e-3},
+        "evaluation": {"attacks": ["loss_threshold"]},
+    }
     search = {"objectives": ["leakage"]}
-    _, found = plan_and_messages(settings, search=search, budget={"total": 1e6}, base=attacked)
+    _, found = plan_and_messages(
+        settings, search=search, budget={"total": 1e6}, base=attacked
+    )
     assert "for the curator only: no epsilon covers its choice" in found[-1]
 
 
@@ -74,7 +86,9 @@ def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(settin
 def test_a_search_by_leakage_that_no_attack_measures_is_refused(settings, attacks):
     """Each of its points would be reported as failed: the search would be blind."""
     space = searching(
-        settings, base={"evaluation": {"attacks": attacks}}, search={"objectives": ["leakage"]}
+        settings,
+        base={"evaluation": {"attacks": attacks}},
+        search={"objectives": ["leakage"]},
     )
     plan = prepare_space(space, settings=settings).plan
     if attacks == ["loss_threshold"]:

@@ -1,4 +1,6 @@
-"""A plan with nothing to run is refused in one line: which limits refuse how many points."""
+"""A plan with nothing to run is refused in one line: which limits refuse how many
+points.
+"""
 
 import random
 
@@ -65,7 +67,8 @@ def test_limits_are_named_by_how_many_points_they_refuse_in_any_order():
     trials += [trial(n, _FIELD) for n in range(7, 9)]
     trials += [trial(9, _OVER)]
     expected = (
-        "all 10 points other than baselines are refused, 4 by constraint: too much noise;"
+        "all 10 points other than baselines are refused, 4 by constraint: too much"
+        " noise;"
         " 3 by mechanism: batch 63; 2 by config: training.epochs: 0"
     )
     for seed in range(5):

@@ -1,4 +1,6 @@
-"""How many trials run at a time: as many as fit on CPUs, GPUs and memory, and never more."""
+"""How many trials run at a time: as many as fit on CPUs, GPUs and memory, and never
+more.
+"""
 
 import math
 import os
@@ -10,17 +12,29 @@ from hypothesis import strategies as st
 from search_spaces.parts import Resources
 from sweep.planning import resources
 from sweep.planning.prepare import prepare_space
-from sweep.planning.resources import Machine, choose_slots, fit_into_memory, machine_cpus, sentence
+from sweep.planning.resources import (
+    Machine,
+    choose_slots,
+    fit_into_memory,
+    machine_cpus,
+    sentence,
+)
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
 
 
 def slots(*, workers=2, cpus=8, gpus=0, **share):
     """The slots of trials, by default of two processes on eight CPUs."""
-    return choose_slots(Resources(workers=workers, **share), Machine(cpus=cpus, gpus=gpus))
+    return choose_slots(
+        Resources(workers=workers, **share), Machine(cpus=cpus, gpus=gpus)
+    )
 
 
-@given(workers=st.integers(1, 9), cpus_per_worker=st.integers(1, 5), cpus=st.integers(1, 200))
+@given(
+    workers=st.integers(1, 9),
+    cpus_per_worker=st.integers(1, 5),
+    cpus=st.integers(1, 200),
+)
 def test_cpus_are_filled_and_never_overfilled(workers, cpus_per_worker, cpus):
     """One trial more would not fit."""
     a_trial = workers * cpus_per_worker
@@ -35,9 +49,15 @@ def test_cpus_are_filled_and_never_overfilled(workers, cpus_per_worker, cpus):
     gpus=st.integers(1, 8),
 )
 def test_workers_that_share_gpus_each_sit_on_one_gpu(share, workers, gpus):
-    """Two shares of 0.6 do not fit on one GPU, though 1.2 of two GPUs is free; 93 shares of a
-    93rd fit, whose quotient is rounded to less."""
-    seats = gpus * {1 / 93: 93, 1 / 7: 7, 1 / 3: 3, 0.3: 3, 0.4: 2, 0.5: 2, 0.6: 1, 1.0: 1}[share]
+    """Two shares of 0.6 do not fit on one GPU, though 1.2 of two GPUs is free; 93
+    shares of a 93rd fit, whose quotient is rounded to less.
+    """
+    seats = (
+        gpus
+        * {1 / 93: 93, 1 / 7: 7, 1 / 3: 3, 0.3: 3, 0.4: 2, 0.5: 2, 0.6: 1, 1.0: 1}[
+            share
+        ]
+    )
     assume(seats >= workers)
     found = slots(workers=workers, gpus_per_worker=share, cpus=1000, gpus=gpus)
     assert found == seats // workers
@@ -54,7 +74,9 @@ def test_a_worker_may_take_several_gpus(gpus, expected):
     peak=st.integers(1, 40),
     memory=st.integers(1, 400),
 )
-def test_memory_lowers_the_number_but_one_trial_is_always_tried(slots, workers, peak, memory):
+def test_memory_lowers_the_number_but_one_trial_is_always_tried(
+    slots, workers, peak, memory
+):
     """A tenth of the memory stays free."""
     found = fit_into_memory(slots, workers=workers, peak=peak, memory=memory)
     most = 0.9 * memory / (workers * peak)
@@ -65,7 +87,9 @@ def test_memory_lowers_the_number_but_one_trial_is_always_tried(slots, workers, 
 
 def test_two_gib_are_assumed_of_a_process_before_any_has_run():
     memory = 8 * 2**30
-    found = [fit_into_memory(9, workers=1, peak=peak, memory=memory) for peak in (0, 2**31)]
+    found = [
+        fit_into_memory(9, workers=1, peak=peak, memory=memory) for peak in (0, 2**31)
+    ]
     assert found == [3, 3]
 
 

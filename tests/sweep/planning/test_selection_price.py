@@ -17,8 +17,13 @@ from tests.sweep.sweeps import settings_in
 
 
 def _document(**fields):
-    """The space of the golden values: 4,478 records are declared, so no data is read."""
-    search = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 20}}
+    """The space of the golden values: 4,478 records are declared, so no data is
+    read.
+    """
+    search = {
+        "strategy": "private_selection",
+        "num_trials": {"law": "geometric", "mean": 20},
+    }
     return {
         "name": "chosen",
         "base": {
@@ -29,7 +34,9 @@ def _document(**fields):
         },
         "axes": {
             "privacy.max_grad_norm": [0.25, 0.5, 1.0, 2.0],
-            "training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2, "log": True}},
+            "training.learning_rate": {
+                "range": {"low": 1e-3, "high": 1e-2, "log": True}
+            },
         },
         **fields,
         "search": {**search, **fields.get("search", {})},
@@ -37,7 +44,9 @@ def _document(**fields):
 
 
 def _prepare(folder, **fields):
-    return prepare_space(spaces.parse(_document(**fields)), settings=settings_in(folder))
+    return prepare_space(
+        spaces.parse(_document(**fields)), settings=settings_in(folder)
+    )
 
 
 def test_the_prices_of_twenty_trials_on_atis(tmp_path):
@@ -51,15 +60,17 @@ _RATES = {"training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}}}
 
 
 def _trial(noise, *, epochs=30):
-    """The event of a trial of the space: 4,478 records, of which 64 are expected in a step."""
+    """The event of a trial of the space: 4,478 records, of which 64 are expected in a
+    step.
+    """
     return sampled(noise, rate=64 / 4_478, steps=-(-epochs * 4_478 // 64))
 
 
 @pytest.mark.parametrize("strict", [0.5, 2.0])
 def test_configurations_of_several_deltas_are_priced_at_the_smallest(tmp_path, strict):
-    """Wherever it stands (a space of today has one delta). Each price is the library's, and the
-    claim is what the library's pairs of the selection allow: the least of delta + e^epsilon a and
-    1 - e^-epsilon (1 - delta - a).
+    """Wherever it stands (a space of today has one delta). Each price is the library's,
+    and the claim is what the library's pairs of the selection allow: the least of delta
+    + e^epsilon a and 1 - e^-epsilon (1 - delta - a).
     """
 
     class Several(Accounting):
@@ -68,7 +79,9 @@ def test_configurations_of_several_deltas_are_priced_at_the_smallest(tmp_path, s
             return replace(super().mechanism(config), delta=delta)
 
     axes = {"privacy.max_grad_norm": [0.5, 1.0, 2.0], **_RATES}
-    _, _, price = priced(spaces.parse(_document(axes=axes)), account=Several(settings_in(tmp_path)))
+    _, _, price = priced(
+        spaces.parse(_document(axes=axes)), account=Several(settings_in(tmp_path))
+    )
     chosen = RepeatAndSelectDpEvent(_trial(2.0), 20, 1)
     one, composed, selected = (
         pld_epsilon(_trial(2.0), delta=1e-7, interval=5e-4),
@@ -78,16 +91,21 @@ def test_configurations_of_several_deltas_are_priced_at_the_smallest(tmp_path, s
     assert price.delta == 1e-7
     found = (price.epsilon_one_trial, price.epsilon_composed, price.epsilon_selected)
     assert found == pytest.approx((one, composed, selected), rel=5e-3)
-    assert get_epsilon_gaussian(1 / price.claim.gaussian_mu, 1e-7) == pytest.approx(selected, 2e-3)
+    assert get_epsilon_gaussian(1 / price.claim.gaussian_mu, 1e-7) == pytest.approx(
+        selected, 2e-3
+    )
     pairs = [
-        (rdp_epsilon(chosen, delta=at), at) for at in (10 ** (-place / 4) for place in range(1, 29))
+        (rdp_epsilon(chosen, delta=at), at)
+        for at in (10 ** (-place / 4) for place in range(1, 29))
     ]
     allowed = [delta + 0.01 * math.exp(epsilon) for epsilon, delta in pairs]
     allowed += [1 - math.exp(-epsilon) * (1 - delta - 0.01) for epsilon, delta in pairs]
     assert price.claim.max_tpr_1pct == pytest.approx(min(allowed), rel=1e-2)
 
 
-@pytest.mark.parametrize(("law", "mean"), [("geometric", 3), ("logarithmic", 8), ("poisson", 3)])
+@pytest.mark.parametrize(
+    ("law", "mean"), [("geometric", 3), ("logarithmic", 8), ("poisson", 3)]
+)
 def test_the_dearest_configuration_sets_the_price(tmp_path, law, mean):
     search = {"num_trials": {"law": law, "mean": mean}}
     rest = {"training.learning_rate": {"range": {"low": 1, "high": 2}}}
@@ -107,7 +125,9 @@ _EPOCHS = {"training.epochs": {"range": {"low": 3, "high": 9, "integer": True}}}
 
 @pytest.mark.parametrize("variants", [(_DEAR, _CHEAP), (_CHEAP, _DEAR)])
 @pytest.mark.parametrize("one", [_DEAR, _CHEAP])
-def test_the_dearest_variant_counts_wherever_it_and_a_range_stand(tmp_path, variants, one):
+def test_the_dearest_variant_counts_wherever_it_and_a_range_stand(
+    tmp_path, variants, one
+):
     only = _prepare(tmp_path, axes=_RATES, variants=[_DEAR]).price
     of_one = [{**each, "axes": _RATES} if each is one else each for each in variants]
     price = _prepare(tmp_path, axes={}, variants=of_one).price
@@ -122,15 +142,23 @@ def test_the_dearest_variant_counts_wherever_it_and_a_range_stand(tmp_path, vari
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"budget": {"total": 3.3}}, r"costs epsilon 3\.34\d at delta 1e-05, which exceeds"),
-        ({"budget": {"total": 0.01}}, r"what the choice alone costs .* mean 20, got 0\.01"),
+        (
+            {"budget": {"total": 3.3}},
+            r"costs epsilon 3\.34\d at delta 1e-05, which exceeds",
+        ),
+        (
+            {"budget": {"total": 0.01}},
+            r"what the choice alone costs .* mean 20, got 0\.01",
+        ),
         (
             {"axes": {"privacy.max_grad_norm": [0.25, 0.5, 1.0, 2.0]}},
-            r"expected search.num_trials.mean of at most 4, the points of the space, got 20",
+            r"expected search.num_trials.mean of at most 4, the points of the space,"
+            r" got 20",
         ),
         (
             {"axes": _EPOCHS},
-            r"axes.training.epochs: expected a list .* a range along which a trial's epsilon",
+            r"axes.training.epochs: expected a list .* a range along which a trial's"
+            r" epsilon",
         ),
         (
             {"axes": {"privacy.noise_multiplier": {"range": {"low": 1, "high": 2}}}},
@@ -140,7 +168,9 @@ def test_the_dearest_variant_counts_wherever_it_and_a_range_stand(tmp_path, vari
             (
                 {
                     "axes": {
-                        "training.epochs": {"range": {"low": low, "high": low + 1, "integer": True}}
+                        "training.epochs": {
+                            "range": {"low": low, "high": low + 1, "integer": True}
+                        }
                     }
                 },
                 r"axes.training.epochs: expected a list of values",
@@ -163,7 +193,9 @@ def _without_noise():
 
 
 @pytest.mark.parametrize("target", [1.0, 8.0])
-@pytest.mark.parametrize("epochs", [[30], [9, 30], [30, 9]])  # the dearest is first or last
+@pytest.mark.parametrize(
+    "epochs", [[30], [9, 30], [30, 9]]
+)  # the dearest is first or last
 def test_the_noise_of_a_target_is_found_and_kept(tmp_path, target, epochs):
     axes = {**_document()["axes"], "training.epochs": epochs}
     search = {"target_epsilon": target}
@@ -183,7 +215,9 @@ def test_the_noise_of_a_target_is_found_and_kept(tmp_path, target, epochs):
         (_document()["base"], 4.0, r"expected no privacy\.noise_multiplier with"),
     ],
 )
-def test_a_target_that_no_noise_reaches_or_beside_a_noise_is_refused(tmp_path, base, target, line):
+def test_a_target_that_no_noise_reaches_or_beside_a_noise_is_refused(
+    tmp_path, base, target, line
+):
     with refused(line):
         _prepare(tmp_path, base=base, search={"target_epsilon": target})
 
@@ -193,9 +227,13 @@ def test_a_noise_set_beside_a_target_must_meet_it(tmp_path):
     line = r"no privacy\.noise_multiplier with search\.target_epsilon=4: .* got 0\.5, with which"
     with refused(line):
         _prepare(tmp_path, **fields, override={"privacy.noise_multiplier": 0.5})
-    (noise,) = {trial.noise_multiplier for trial in _prepare(tmp_path, **fields).plan.trials}
+    (noise,) = {
+        trial.noise_multiplier for trial in _prepare(tmp_path, **fields).plan.trials
+    }
     for kept in (50.0, 0.999 * noise):  # of another version, which may be slightly off
-        price = _prepare(tmp_path, **fields, override={"privacy.noise_multiplier": kept}).price
+        price = _prepare(
+            tmp_path, **fields, override={"privacy.noise_multiplier": kept}
+        ).price
     assert 4.0 < price.epsilon_selected < 4.04
 
 

@@ -39,7 +39,15 @@ def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path, name):
 
 def test_each_line_has_its_answer_or_its_problem(tmp_path, monkeypatch, capsys):
     place = export_folder(tmp_path, "clc")
-    lines = [b"flights to denver", b"", b"a " * 100_000, b"\xff", b"a\0b", b"x" * 10**6, b"fare"]
+    lines = [
+        b"flights to denver",
+        b"",
+        b"a " * 100_000,
+        b"\xff",
+        b"a\0b",
+        b"x" * 10**6,
+        b"fare",
+    ]
     bad = {2: "one word", 3: "1024 words", 4: "UTF-8", 5: "NUL", 6: "characters"}
     for option, problem in (("--json", '{"error": "expected'), ("", "error: line ")):
         stdin = io.TextIOWrapper(io.BytesIO(b"\n".join(lines)))
@@ -54,7 +62,8 @@ def test_each_line_has_its_answer_or_its_problem(tmp_path, monkeypatch, capsys):
             assert answer.startswith(problem) == (number in bad)
             assert bad.get(number, "") in answer
         assert err == (
-            "error: expected an utterance in each line, got 5 of 7 lines without one (the first"
+            "error: expected an utterance in each line, got 5 of 7 lines without one"
+            " (the first"
             " is line 2)\n"
         )
 
@@ -77,13 +86,22 @@ def test_transformers_loads_the_encoder_of_an_exported_bert(name, tmp_path):
 
 
 def test_the_delta_of_the_chosen_trial_is_not_rounded_down(monkeypatch):
-    price = {"law": "poisson", "mean": 3.0, "epsilon_selected": 4.0, "delta": 1 / 300_000}
+    price = {
+        "law": "poisson",
+        "mean": 3.0,
+        "epsilon_selected": 4.0,
+        "delta": 1 / 300_000,
+    }
     folder = SimpleNamespace(
         name="chosen",
-        space=lambda: SimpleNamespace(search=SimpleNamespace(is_private_selection=True)),
+        space=lambda: SimpleNamespace(
+            search=SimpleNamespace(is_private_selection=True)
+        ),
         about=lambda: {"selection": price},
         is_unsealed=False,
     )
     vault = SimpleNamespace(selection=lambda: {"trial": "one"})
     monkeypatch.setattr(selected_trial, "Vault", lambda _: vault)
-    assert "epsilon_selected 4 at delta 3.33334e-06." in str(selected_trial.sentence_of(folder))
+    assert "epsilon_selected 4 at delta 3.33334e-06." in str(
+        selected_trial.sentence_of(folder)
+    )

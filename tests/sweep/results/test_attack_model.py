@@ -19,7 +19,9 @@ def trained(tmp_path_factory):
     base = space_in(place, split="bernoulli", epsilon=1.0, seeds=[0]).base
     by_heart = {**base["training"], "epochs": 15}  # whichever half its coins give it
     evaluation = {"attacks": ["loss_threshold"]}
-    config = parse({**base, "engine": "sgd", "training": by_heart, "evaluation": evaluation})
+    config = parse(
+        {**base, "engine": "sgd", "training": by_heart, "evaluation": evaluation}
+    )
     with fixed_keys():
         run_alone(config, place / "trial", data=place)
     corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
@@ -42,7 +44,12 @@ def trained(tmp_path_factory):
 def figures(trained, line):
     """What the command finds, with more options."""
     place, _ = trained
-    files = ("--members", place / "members.jsonl", "--non-members", place / "others.jsonl")
+    files = (
+        "--members",
+        place / "members.jsonl",
+        "--non-members",
+        place / "others.jsonl",
+    )
     return lambda *more: line.facts("attack", place / "trial", *files, *more)
 
 
@@ -91,7 +98,10 @@ def test_records_in_both_files_prove_nothing(trained, figures):
     ("arguments", "sentence"),
     [
         (["nothing"], "expected --members FILE and --non-members FILE for nothing"),
-        (["{trial}", "--members", "{members}"], "expected --members FILE and --non-members FILE"),
+        (
+            ["{trial}", "--members", "{members}"],
+            "expected --members FILE and --non-members FILE",
+        ),
         (
             ["{place}", "--members", "{members}", "--non-members", "{members}"],
             "to be an exported folder with",
@@ -107,7 +117,9 @@ def test_refused_in_one_line(trained, line, arguments, sentence):
     place, _ = trained
     names = {"trial": place / "trial", "place": place}
     names |= {side: place / f"{side}.jsonl" for side in ("members", "others")}
-    assert sentence in line.refused("attack", *(each.format(**names) for each in arguments))
+    assert sentence in line.refused(
+        "attack", *(each.format(**names) for each in arguments)
+    )
 
 
 def test_a_damaged_model_is_refused(trained, tmp_path):

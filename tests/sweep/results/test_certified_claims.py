@@ -1,6 +1,6 @@
-"""The base decides: with digits of `cache/figures.jsonl` changed by hand a plan may be wrong, and
-the card, the ledger, the export and the public report are not. An export checks each figure of its
-claim.
+"""The base decides: with digits of `cache/figures.jsonl` changed by hand a plan may be
+wrong, and the card, the ledger, the export and the public report are not. An export
+checks each figure of its claim.
 """
 
 import ast
@@ -48,7 +48,10 @@ SPACE = {
     "base": {"training": {"epochs": 2, "expected_batch_size": 30, "num_workers": 2}},
     "variants": [
         {"name": "noise", "set": {**POISSON, "privacy.noise_multiplier": 1.5}},
-        {"name": "target", "set": {**POISSON, "privacy.noise_multiplier": {"target_epsilon": 8}}},
+        {
+            "name": "target",
+            "set": {**POISSON, "privacy.noise_multiplier": {"target_epsilon": 8}},
+        },
         {"name": "edp", "set": {"engine": "edp_sgd", "privacy.noise_multiplier": 5.0}},
     ],
 }
@@ -66,7 +69,9 @@ def change(settings, of):
     file = settings.cache_dir / "figures.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert rows
-    changed = [json.dumps({"key": row["key"], "value": of(row["value"])}) for row in rows]
+    changed = [
+        json.dumps({"key": row["key"], "value": of(row["value"])}) for row in rows
+    ]
     file.write_text("".join(f"{line}\n" for line in changed))
 
 
@@ -78,14 +83,18 @@ def _medium_grids():
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
-    """The plan from a cache that was changed by hand, and the sweep that ran after it."""
+    """The plan from a cache that was changed by hand, and the sweep that ran after
+    it.
+    """
     folder = tmp_path_factory.mktemp("swept")
     settings = replace(settings_in(folder), tracking=False)
     before = prepared_in(folder, **SPACE).plan
     change(settings, lower)
     planned = prepared_in(folder, **SPACE)
     for trial, true in zip(planned.plan.trials, before.trials, strict=True):
-        assert trial.epsilon != pytest.approx(true.epsilon, rel=0.5), "a plan may be wrong"
+        assert trial.epsilon != pytest.approx(true.epsilon, rel=0.5), (
+            "a plan may be wrong"
+        )
     run = runner.start(planned, settings, function=TOY)
     return run.folder, {trial.id: trial for trial in before.trials}
 
@@ -102,7 +111,9 @@ def test_the_cache_decides_no_card_no_ledger_no_export_and_no_report(swept, tmp_
         assert record.status == "done", record.reason
         true, expected = certified(before[record.plan.id])
         assert record.privacy.mechanism["noise_multiplier"] == true.noise_multiplier
-        assert record.plan.noise_multiplier == true.noise_multiplier, "what it trained with"
+        assert record.plan.noise_multiplier == true.noise_multiplier, (
+            "what it trained with"
+        )
         for name, value in asdict(expected).items():
             assert getattr(record.privacy, name) == value, name
         assert epsilon_of(record) == expected.epsilon
@@ -110,8 +121,12 @@ def test_the_cache_decides_no_card_no_ledger_no_export_and_no_report(swept, tmp_
                    if e.trial == record.plan.id]  # fmt: skip
         assert entry.release == release(true)
         target = export_trial(folder, record, tmp_path / record.plan.id)
-        card = read(json.loads((target / "privacy_card.json").read_text()), where=target)
-        assert {name: getattr(card, name) for name in asdict(expected)} == asdict(expected)
+        card = read(
+            json.loads((target / "privacy_card.json").read_text()), where=target
+        )
+        assert {name: getattr(card, name) for name in asdict(expected)} == asdict(
+            expected
+        )
     write_report(folder, tmp_path / "report", epsilon_max=1e6, public=True)
     with (tmp_path / "report" / "trials.csv").open() as file:
         shown = {row["trial"]: row for row in csv.DictReader(file)}
@@ -137,8 +152,13 @@ def test_a_trial_reads_no_figure_of_the_plans_cache(tmp_path):
     change(settings, lower)
     changed = Accounting(settings)(config)
     assert changed.mechanism.noise_multiplier == planned.mechanism.noise_multiplier / 4
-    result = run_alone(config, tmp_path / "trial", data=tmp_path, cache=settings.cache_dir)
-    assert result.privacy.mechanism["noise_multiplier"] == planned.mechanism.noise_multiplier
+    result = run_alone(
+        config, tmp_path / "trial", data=tmp_path, cache=settings.cache_dir
+    )
+    assert (
+        result.privacy.mechanism["noise_multiplier"]
+        == planned.mechanism.noise_multiplier
+    )
     expected = account(planned.mechanism)
     assert result.metrics["epsilon"] == result.privacy.epsilon == expected.epsilon <= 8
     for name, figure in asdict(expected).items():
@@ -157,7 +177,21 @@ def test_nothing_but_planning_reads_the_cache():
 
 
 GARBAGE = [
-    *(None, True, 3, -1.0, 0.0, math.nan, math.inf, "8", "eight", [], [8.0], {}, {"epsilon": 1.0}),
+    *(
+        None,
+        True,
+        3,
+        -1.0,
+        0.0,
+        math.nan,
+        math.inf,
+        "8",
+        "eight",
+        [],
+        [8.0],
+        {},
+        {"epsilon": 1.0},
+    ),
     {"epsilon": "eight"},
     [[1.0] * 3] * 3,
 ]
@@ -188,7 +222,9 @@ def test_a_field_of_garbage_never_ends_a_plan(garbage, tmp_path):
     names = [field.name for field in fields(accounting.Certificate)]
     for name in {*asdict(account(mechanism(epochs=1))), *names}:
         file.write_text(kept)
-        change(settings, lambda v, n=name: {**v, n: garbage} if isinstance(v, dict) else v)
+        change(
+            settings, lambda v, n=name: {**v, n: garbage} if isinstance(v, dict) else v
+        )
         plan = prepared_in(tmp_path, **SPACE).plan
         with Console(file=io.StringIO()) as console:
             console.print(plan_table(plan, drawn_from=False))
@@ -210,14 +246,18 @@ def test_every_figure_of_a_claim_is_certified(built, name, tmp_path):
     require_certified(card, tmp_path)
     value = getattr(card, name)
     if value is None:  # the paper's figure of another engine
-        with refused(f"to claim {name} none, which its mechanism costs, got 8", InvalidData):
+        with refused(
+            f"to claim {name} none, which its mechanism costs, got 8", InvalidData
+        ):
             require_certified(card.model_copy(update={name: 8.0}), tmp_path)
         return
     for share in (1 - 1e-7, 1 + 1e-3):  # another machine, an older and looser bound
         require_certified(card.model_copy(update={name: value * share}), tmp_path)
     for share in (0.1, 0.9999, 1.02, 10.0):
         changed = card.model_copy(update={name: value * share})
-        with refused(f"to claim {name} {value:.6g}, which its mechanism costs, got", InvalidData):
+        with refused(
+            f"to claim {name} {value:.6g}, which its mechanism costs, got", InvalidData
+        ):
             require_certified(changed, tmp_path)
 
 
@@ -244,9 +284,17 @@ def test_the_claim_of_a_private_selection_is_that_of_its_charge(tmp_path):
         **asdict(claim.meaning),
     }
     card = of_selected(make(built, account(built), trial_id="t", corpus="atis"), price)
-    entry = Entry(dataset="d", sweep="s@1", trial=SELECTION, epochs=1, delta=1e-5, release=chosen)
+    entry = Entry(
+        dataset="d", sweep="s@1", trial=SELECTION, epochs=1, delta=1e-5, release=chosen
+    )
     require_certified(card, tmp_path, selected=entry)
-    for name in ("epsilon", "epsilon_rdp", "epsilon_one_trial", "max_tpr_1pct", "gaussian_mu"):
+    for name in (
+        "epsilon",
+        "epsilon_rdp",
+        "epsilon_one_trial",
+        "max_tpr_1pct",
+        "gaussian_mu",
+    ):
         changed = card.model_copy(update={name: getattr(card, name) * 0.99})
         with refused(f"to claim {name} .*which its mechanism costs", InvalidData):
             require_certified(changed, tmp_path, selected=entry)

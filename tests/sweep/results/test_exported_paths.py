@@ -1,4 +1,6 @@
-"""The model of an export names no folder or file of the machine that trained it, and needs none."""
+"""The model of an export names no folder or file of the machine that trained it, and
+needs none.
+"""
 
 import json
 import shutil
@@ -29,8 +31,9 @@ from trainables.models.encoders.named_files import ENCODER, files_digest
 
 
 def test_an_export_and_a_public_report_name_no_folder(tmp_path):
-    """Config, command and search space have the names of files alone; an export's config repeats
-    its trial where the files are given again."""
+    """Config, command and search space have the names of files alone; an export's
+    config repeats its trial where the files are given again.
+    """
     settings = settings_in(tmp_path)
     document = space_in(tmp_path).document()
     # An axis, so that the names of trials have it.
@@ -38,7 +41,12 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
     document["variants"][1]["axes"]["data.schema_file"] = paths
     space = spaces.parse(document)
     prepared = prepare_space(space, settings=settings)
-    command = ["sweep", "run", str(tmp_path / "space.yaml"), f"--set=data.path={tmp_path}/x"]
+    command = [
+        "sweep",
+        "run",
+        str(tmp_path / "space.yaml"),
+        f"--set=data.path={tmp_path}/x",
+    ]
     with without_mlflow():
         folder = runner.start(prepared, settings, command=command, function=TOY).folder
     [best] = select.choose(folder.records(), best="ser")
@@ -58,10 +66,15 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
     by_export = config_to_repeat(folder, replace(best, plan=pathless), exported)
     assert by_export == exported / "config.yaml"
     again = config_to_repeat(folder, best, exported)
-    given = {f"data.{name}": best.plan.fields["data"][name] for name in ("path", "schema_file")}
+    given = {
+        f"data.{name}": best.plan.fields["data"][name]
+        for name in ("path", "schema_file")
+    }
     for config, changes in ((again, {}), (exported / "config.yaml", given)):
         space = spaces.read(str(config), overrides=changes)
-        assert [t.id for t in prepare_space(space, settings=settings).plan.to_run] == [best.plan.id]
+        assert [t.id for t in prepare_space(space, settings=settings).plan.to_run] == [
+            best.plan.id
+        ]
 
 
 def texts_in(folder):
@@ -107,7 +120,10 @@ def test_a_model_of_intents_and_slots(kind, fields, tmp_path):
 def test_a_language_model(rank, tmp_path):
     encoder, exported = tmp_path / "of this machine", tmp_path / "export"
     base_in(encoder, gpt2=rank is None)
-    changes = {"model": {"name": "causal_lm", "encoder": str(encoder)}, "synthesis.lora_rank": rank}
+    changes = {
+        "model": {"name": "causal_lm", "encoder": str(encoder)},
+        "synthesis.lora_rank": rank,
+    }
     result = run_trial(tiny(write_pairs(tmp_path), **changes), tmp_path)
     assert str(tmp_path) not in json.dumps([result.privacy, result.notes], default=str)
     exported.mkdir()

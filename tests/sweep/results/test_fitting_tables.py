@@ -1,4 +1,6 @@
-"""Tables fit the terminal they are printed on: no number is ever cut, broken or shortened."""
+"""Tables fit the terminal they are printed on: no number is ever cut, broken or
+shortened.
+"""
 
 import io
 import re
@@ -55,8 +57,12 @@ def sweeps(draw):
             epsilon=draw(numbers), epsilon_paper=draw(numbers),
         )  # fmt: skip
         values = {path: draw(AXES[path]) for path in paths}
-        variant = draw(st.sampled_from(["sgd", "edp-exponential", "dp-sgd-of-three-layers"]))
-        found.append(replace(made, plan=replace(made.plan, values=values, variant=variant)))
+        variant = draw(
+            st.sampled_from(["sgd", "edp-exponential", "dp-sgd-of-three-layers"])
+        )
+        found.append(
+            replace(made, plan=replace(made.plan, values=values, variant=variant))
+        )
     return found
 
 
@@ -72,15 +78,18 @@ def as_progress(records):
 
 
 def plan_of(records):
-    trials = tuple(replace(r.plan, epsilon=r.metrics["epsilon"], steps=24) for r in records)
+    trials = tuple(
+        replace(r.plan, epsilon=r.metrics["epsilon"], steps=24) for r in records
+    )
     return Plan(name="s", trials=trials)
 
 
 @settings(max_examples=25, deadline=None)
 @given(records=sweeps(), width=WIDTHS)
 def test_no_number_is_cut_at_any_width(records, width):
-    """Every number that is seen at `width` is seen where there is room for everything; every row
-    has the whole of its main figures; and no line is longer than the terminal.
+    """Every number that is seen at `width` is seen where there is room for everything;
+    every row has the whole of its main figures; and no line is longer than the
+    terminal.
     """
     tables = (
         results_table("s", records),
@@ -94,18 +103,28 @@ def test_no_number_is_cut_at_any_width(records, width):
         assert all(cell_len(line) <= width for line in narrow.splitlines())
         assert set(NUMBER.findall(narrow.replace(":", " "))) <= whole
         shown, _ = table.columns_at(width)
-        for column in (c for c in table.columns if c.head.startswith("epsilon") and c.worth == 100):
+        for column in (
+            c for c in table.columns if c.head.startswith("epsilon") and c.worth == 100
+        ):
             assert column in shown
-            assert set(column.cells) - {"-"} <= set(narrow.split())  # an exponent is whole
+            assert set(column.cells) - {"-"} <= set(
+                narrow.split()
+            )  # an exponent is whole
 
 
 def a_sweep():
     found = []
-    for place, (c, z) in enumerate([(0.1, 0.01), (1.0, 1e-5), (1.0, {"target_epsilon": 8.0})]):
-        made = record(f"{place}abcdef01234", ser=0.5, epsilon=6.047e7, epsilon_paper=None)
+    for place, (c, z) in enumerate(
+        [(0.1, 0.01), (1.0, 1e-5), (1.0, {"target_epsilon": 8.0})]
+    ):
+        made = record(
+            f"{place}abcdef01234", ser=0.5, epsilon=6.047e7, epsilon_paper=None
+        )
         values = {"privacy.max_grad_norm": c, "privacy.noise_multiplier": z}
         values |= {"training.learning_rate": 0.005}
-        found.append(replace(made, plan=replace(made.plan, variant="edp", values=values)))
+        found.append(
+            replace(made, plan=replace(made.plan, variant="edp", values=values))
+        )
     return found
 
 
@@ -121,7 +140,9 @@ def test_a_column_for_each_axis_that_varies_and_none_for_what_is_constant_or_emp
 
 def test_the_live_table_keeps_its_columns_while_trials_come():
     rows = as_progress(a_sweep())
-    waiting = {k: replace(v, status=TrialStatus.PLANNED) for k, v in list(rows.items())[1:]}
+    waiting = {
+        k: replace(v, status=TrialStatus.PLANNED) for k, v in list(rows.items())[1:]
+    }
     first = live_table("s", {**rows, **waiting}, summary="")
     heads = [column.head for column in first.columns_at(120)[0]]
     assert heads[:4] == ["id", "trial", "C", "z0"]
@@ -146,7 +167,9 @@ def test_a_failed_trials_reason_is_below_the_table():
 
 def test_repeats_are_distinguished_by_their_settings():
     records = [
-        replace(r, plan=replace(r.plan, values={**r.plan.values, "training.seed": seed}))
+        replace(
+            r, plan=replace(r.plan, values={**r.plan.values, "training.seed": seed})
+        )
         for seed in (0, 1)
         for r in a_sweep()
     ]

@@ -23,21 +23,30 @@ BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline
 
 
 def test_the_best_private_trial_is_compared_with_the_baseline():
-    records = [BASE, private("open", ser=0.12, epsilon=1e5), private("dp", ser=0.5, epsilon=8.0)]
+    records = [
+        BASE,
+        private("open", ser=0.12, epsilon=1e5),
+        private("dp", ser=0.5, epsilon=8.0),
+    ]
     found = gap(records)
     assert found.best is records[2]
     assert found.factor == pytest.approx(5.0)
     assert found.is_far
     assert found.sentence() == (
-        "at epsilon ≤ 8 use dp (dp, epsilon 8): 50.0 errors in 100, 5 times those of sgd"
+        "at epsilon ≤ 8 use dp (dp, epsilon 8): 50.0 errors in 100, 5 times those of"
+        " sgd"
     )
 
 
 @pytest.mark.parametrize(
-    ("model", "end", "ratio"), [({"sure": 1}, "sgd", 5.0), ({"bias": 0}, "another model", None)]
+    ("model", "end", "ratio"),
+    [({"sure": 1}, "sgd", 5.0), ({"bias": 0}, "another model", None)],
 )
 def test_the_same_model_may_have_learnt_from_other_tokens(model, end, ratio):
-    base, best = of(BASE, model=model), of(private("dp", ser=0.5, epsilon=8.0), model={})
+    base, best = (
+        of(BASE, model=model),
+        of(private("dp", ser=0.5, epsilon=8.0), model={}),
+    )
     assert gap([base, best]).sentence().endswith(end)
     assert select.ratio(best, "ser", select.baselines([base])) == ratio
 
@@ -50,7 +59,10 @@ def of(made, **fields):
 def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference():
     base, best = (
         of(made, data={"name": "json_lines", "path": f"/{place}/mine.jsonl"})
-        for made, place in ((BASE, "elsewhere"), (private("dp", ser=0.5, epsilon=8.0), "here"))
+        for made, place in (
+            (BASE, "elsewhere"),
+            (private("dp", ser=0.5, epsilon=8.0), "here"),
+        )
     )
     found = gap([base, best])
     assert (found.best, found.baseline) == (best, None)
@@ -59,7 +71,10 @@ def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference():
 
 def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon():
     """A small epsilon is there; what is missing is a figure that both trials have."""
-    records = [record("dp", validation_ser=0.5, epsilon=8.0), record("dp7", ser=0.4, epsilon=7.0)]
+    records = [
+        record("dp", validation_ser=0.5, epsilon=8.0),
+        record("dp7", ser=0.4, epsilon=7.0),
+    ]
     with refused("that all have one of validation_ser, ser"):
         gap(records)
     assert sentences(records) == []
@@ -77,7 +92,10 @@ def test_without_a_private_trial_the_smallest_epsilon_is_named():
     found = sentences(
         [BASE, private("a", ser=0.2, epsilon=202.1), private("b", ser=0.1, epsilon=5e4)]
     )
-    assert found[0] == "no finished trial has epsilon ≤ 8; the smallest epsilon is 202.1 (a a)"
+    assert (
+        found[0]
+        == "no finished trial has epsilon ≤ 8; the smallest epsilon is 202.1 (a a)"
+    )
     assert "target_epsilon: 8" in found[1]
     assert sentences([BASE]) == []
 
@@ -96,7 +114,9 @@ def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor():
         assert found.is_far == is_far
         assert found.sentence().endswith("the baseline's is 0.0000 (sgd)")
     best, (base,) = private("dp", ser=0.5, epsilon=8.0), select.baselines([BASE])
-    better = Gap(limit=10, figure="mauve", best=best, least=best, baseline=base, factor=0.0)
+    better = Gap(
+        limit=10, figure="mauve", best=best, least=best, baseline=base, factor=0.0
+    )
     assert better.sentence().endswith("(sgd)")
 
 
@@ -104,7 +124,8 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path):
     records = [private("a", ser=0.2, epsilon=202.1), private("b", ser=0.3, epsilon=9.0)]
     chosen = select.choose(records)
     assert refusal(chosen, records) == (
-        "expected --epsilon-max, or --any-epsilon for an epsilon above 10, which guarantees little:"
+        "expected --epsilon-max, or --any-epsilon for an epsilon above 10, which"
+        " guarantees little:"
         " got 202.1 of a, a; the smallest epsilon here is 9"
     )
     assert refusal(records[1:], records) is None
@@ -116,12 +137,16 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path):
 
 
 def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports():
-    records = [private(name, ser=0.2, epsilon=1.0, data=name) for name in ("atis", "snips")]
+    records = [
+        private(name, ser=0.2, epsilon=1.0, data=name) for name in ("atis", "snips")
+    ]
     folder = SimpleNamespace(name="mine", records=lambda running: records)
     for limit, options in ((None, ""), (8.0, " --epsilon-max 8")):
         best = export_best(folder, limit)
         assert (best.place, best.has_failed) == (None, False)
-        assert f"(`sweep export mine{options}` exports the best of each)" in best.sentence
+        assert (
+            f"(`sweep export mine{options}` exports the best of each)" in best.sentence
+        )
 
 
 @pytest.mark.parametrize("limit", [None, 8.0])

@@ -1,5 +1,6 @@
-"""Which settings mattered and what to try next: by trials that count, whatever their order and
-units, and no effect that cannot be."""
+"""Which settings mattered and what to try next: by trials that count, whatever their
+order and units, and no effect that cannot be.
+"""
 
 import math
 import random
@@ -15,8 +16,15 @@ RATE, SIZE, SEED = "training.learning_rate", "model.hidden_size", "training.seed
 C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
 
 
-def trial(number, ser, *, baseline=False, data="atis", epsilon=8.0, variant="v", **values):
-    fields = {"baseline": baseline, "data": data, "epsilon": epsilon, "variant": variant}
+def trial(
+    number, ser, *, baseline=False, data="atis", epsilon=8.0, variant="v", **values
+):
+    fields = {
+        "baseline": baseline,
+        "data": data,
+        "epsilon": epsilon,
+        "variant": variant,
+    }
     return record(f"{data}{number}", validation_ser=ser, values=values, **fields)
 
 
@@ -47,7 +55,9 @@ def test_the_axis_that_moves_the_metric_is_the_one_that_matters():
 
 
 def test_chance_explains_nothing():
-    """The shares of noise add up to 1 as well: the R² is what tells it from an effect."""
+    """The shares of noise add up to 1 as well: the R² is what tells it from an
+    effect.
+    """
     coins = np.random.default_rng(0)
     assert importance(grid(lambda rate, size: float(coins.random()))).explained < 0.2
 
@@ -60,7 +70,9 @@ def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing():
     """A forest reads the order of values; only its thresholds are rounded otherwise."""
     records = grid(lambda rate, size: 3 * rate + size)
     found = importance(records)
-    again = importance(changed(records, RATE, lambda values: math.exp(10 * values[RATE])))
+    again = importance(
+        changed(records, RATE, lambda values: math.exp(10 * values[RATE]))
+    )
     assert again.shares == pytest.approx(found.shares, abs=0.01)
     random.Random(0).shuffle(records)
     assert list(importance(records).shares) == list(found.shares)
@@ -116,21 +128,34 @@ def test_advice_never_moves_epsilon():
     """The smallest noise makes the fewest errors, and the largest epsilon."""
     noises, norms = (0.1, 0.2, 0.4), (0.5, 1.0, 2.0, 4.0)
     records = [
-        trial(f"{z}-{c}", z + c, epsilon=1000 / z, **{Z: z, C: c}) for z in noises for c in norms
+        trial(f"{z}-{c}", z + c, epsilon=1000 / z, **{Z: z, C: c})
+        for z in noises
+        for c in norms
     ]
-    assert advice(records) == ["C: the best trial has the smallest value tried, 0.5: try smaller"]
+    assert advice(records) == [
+        "C: the best trial has the smallest value tried, 0.5: try smaller"
+    ]
 
 
 @pytest.mark.parametrize(
     "pairs",
     [
-        [(1, 2), (2, 4), (3, 1), (4, 3)],  # of no rank correlation, and each tells the other
+        [
+            (1, 2),
+            (2, 4),
+            (3, 1),
+            (4, 3),
+        ],  # of no rank correlation, and each tells the other
         [(1, 1), (1, 2), (2, 2), (2, 3), (3, 3), (3, 4)],  # neither tells the other
     ],
 )
 def test_two_axes_that_vary_together_get_no_advice(pairs):
     records = [
-        trial(f"{pair}{c}", pair[0], **{RATE: pair[0] / 10, SIZE: 32 * pair[1], C: 1.0 + c})
+        trial(
+            f"{pair}{c}",
+            pair[0],
+            **{RATE: pair[0] / 10, SIZE: 32 * pair[1], C: 1.0 + c},
+        )
         for pair in pairs
         for c in range(4)
     ]
@@ -142,7 +167,12 @@ def test_two_axes_that_vary_together_get_no_advice(pairs):
 def test_too_few_trials_of_a_variant_get_no_advice():
     for variant, said in (("v", 1), ("v{}", 0)):
         records = [
-            trial(n, 0.1 * (n + 1), variant=variant.format(n // 3), **{RATE: 0.1 * (n + 1)})
+            trial(
+                n,
+                0.1 * (n + 1),
+                variant=variant.format(n // 3),
+                **{RATE: 0.1 * (n + 1)},
+            )
             for n in range(6)
         ]
         assert len(advice(records)) == said

@@ -1,4 +1,6 @@
-"""Trials of a sweep as each other's references: a memorable corpus, a real MLflow store."""
+"""Trials of a sweep as each other's references: a memorable corpus, a real MLflow
+store.
+"""
 
 import importlib
 import itertools
@@ -37,12 +39,13 @@ ATTACKS = ["blind", "loss_threshold", "one_run", "quantile"]
 
 
 def write_corpus(folder):
-    """Records of one word each that occurs nowhere else, with an intent drawn by a coin: to know a
-    record's intent is to have been trained on it.
+    """Records of one word each that occurs nowhere else, with an intent drawn by a
+    coin: to know a record's intent is to have been trained on it.
     """
     coins = np.random.default_rng(0).integers(2, size=NUM)
     names = [
-        "".join(letters) for letters in itertools.product("bcdfgklmnp", "aeiou", "rstvz", "aei")
+        "".join(letters)
+        for letters in itertools.product("bcdfgklmnp", "aeiou", "rstvz", "aei")
     ]
     rows = [
         {"tokens": [names[n]], "tags": ["O"], "intent": "yes" if coins[n] else "no"}
@@ -61,10 +64,19 @@ def space_in(folder, *, split, epsilon, seeds, epochs=6):
             "base": {
                 "data": {**write_corpus(folder), "split": split, "num_records": 270},
                 "model": {
-                    **{"word_buckets": 8_192, "word_dim": 32, "char_dim": 4, "char_filters": 4},
+                    **{
+                        "word_buckets": 8_192,
+                        "word_dim": 32,
+                        "char_dim": 4,
+                        "char_filters": 4,
+                    },
                     **{"hidden_size": 16, "num_layers": 1, "dropout": 0.0},
                 },
-                "training": {"epochs": epochs, "expected_batch_size": 32, "learning_rate": 0.05},
+                "training": {
+                    "epochs": epochs,
+                    "expected_batch_size": 32,
+                    "learning_rate": 0.05,
+                },
                 # The shadow model would take longer than all trials together.
                 "evaluation": {"attacks": ATTACKS, "bootstrap_samples": 20},
             },
@@ -97,14 +109,18 @@ def run(folder, **chosen):
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory):
     """Pairs, two DP trials whose noise is as it should be, and SGD."""
-    return run(tmp_path_factory.mktemp("quiet"), split="paired", epsilon=0.25, seeds=[0, 1])
+    return run(
+        tmp_path_factory.mktemp("quiet"), split="paired", epsilon=0.25, seeds=[0, 1]
+    )
 
 
 def test_every_trial_is_attacked_with_all_the_others(quiet):
     for record in quiet.records():
         assert record.metrics["mia_num_references"] == 2
         for attack in ("rmia", "lira", "calibrated", "bavaria", "blind", "quantile"):
-            low, high = (record.metrics[f"mia_{attack}_auc_{end}"] for end in ("low", "high"))
+            low, high = (
+                record.metrics[f"mia_{attack}_auc_{end}"] for end in ("low", "high")
+            )
             assert low <= record.metrics[f"mia_{attack}_auc"] <= high
         assert record.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 3)
         scores = saved_predictions.read_scores(quiet.trial_folder(record.plan.id))
@@ -130,8 +146,12 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(quiet):
 def test_estimates_are_of_the_attack_that_is_strongest_of_all(quiet):
     sgd, *_ = quiet.records()
     best = attacks.strongest(sgd.metrics)
-    assert best.attack == "loss_threshold", "of the trial's own panel, not of the pool's"
-    assert sgd.metrics["epsilon_estimate_gdp"] == pytest.approx(gdp(best.value, delta=1e-5))
+    assert best.attack == "loss_threshold", (
+        "of the trial's own panel, not of the pool's"
+    )
+    assert sgd.metrics["epsilon_estimate_gdp"] == pytest.approx(
+        gdp(best.value, delta=1e-5)
+    )
 
 
 def test_the_tracking_store_has_the_strongest_attack_marked(quiet):
@@ -140,9 +160,14 @@ def test_the_tracking_store_has_the_strongest_attack_marked(quiet):
         found = runs[record.plan.id].data
         best = attacks.strongest(record.metrics)
         assert found.metrics["mia_auc"] == best.value
-        assert found.metrics["epsilon_lower_bound"] == record.metrics["epsilon_lower_bound"]
+        assert (
+            found.metrics["epsilon_lower_bound"]
+            == record.metrics["epsilon_lower_bound"]
+        )
         hidden = {"epsilon_lower_bound", "mia_auc", "mia_tpr_at_1_percent"}
-        assert set(found.tags["curator_only"].split(", ")) == hidden & found.metrics.keys()
+        assert (
+            set(found.tags["curator_only"].split(", ")) == hidden & found.metrics.keys()
+        )
         shown = {name for name in found.metrics if "mia" in name or "leakage" in name}
         assert shown <= hidden
         assert "curator_only.violation" not in found.tags
@@ -168,7 +193,9 @@ def test_the_table_has_intervals_bounds_and_claims(quiet):
 
 @pytest.mark.slow  # a sweep of its own, with its attacks
 def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
-    """The same DP trial with its noise taken out makes the same claim; its records deny it."""
+    """The same DP trial with its noise taken out makes the same claim; its records deny
+    it.
+    """
     private = importlib.import_module("trainables.dp.engines._private")
     monkeypatch.setattr(private, "add_noise_", lambda *_, **__: None)
     folder = run(tmp_path, split="paired", epsilon=0.25, seeds=[0], epochs=15)
@@ -182,7 +209,8 @@ def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
     (sentence,) = violations(folder.records())
     assert sentence.startswith(f"privacy violation: {dp.plan.id} claims epsilon ")
     assert (
-        runs_in(settings_in(tmp_path))[dp.plan.id].data.tags["curator_only.violation"] == sentence
+        runs_in(settings_in(tmp_path))[dp.plan.id].data.tags["curator_only.violation"]
+        == sentence
     )
 
 
@@ -197,11 +225,14 @@ def test_damaged_evidence_is_a_note_and_stops_no_trial(quiet, tmp_path):
     for record, name in zip((first, second, third), damaged, strict=True):
         (note,) = (each for each in record.notes if name in each)
         assert "cannot be read" in note
-        # The trial without signals keeps the bound of its own audit, and all three hold together.
+        # The trial without signals keeps the bound of its own audit, and all three hold
+        # together.
         assert record.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 3)
     assert "delta_ser_percent" not in third.metrics
     assert "mia_rmia_auc" not in second.metrics
-    assert first.metrics["mia_num_references"] == third.metrics["mia_num_references"] == 1
+    assert (
+        first.metrics["mia_num_references"] == third.metrics["mia_num_references"] == 1
+    )
 
 
 AUDIT = {
@@ -232,12 +263,16 @@ def trial(place, *, seed, error, **fields):
     table[:, NAMES.index("utterances")] = table[:, NAMES.index("reference_intents")] = 1
     table[: round(error * 100), NAMES.index("intent_errors")] = 1
     saved_predictions.write_counts(place, np.arange(100), from_table(table))
-    return leakage.TrialFinished(made(place.name, ser=error, seed=seed, **fields), place)
+    return leakage.TrialFinished(
+        made(place.name, ser=error, seed=seed, **fields), place
+    )
 
 
 def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path):
     base = [
-        trial(tmp_path / f"base{seed}", seed=seed, error=error, group="sgd", baseline=True)
+        trial(
+            tmp_path / f"base{seed}", seed=seed, error=error, group="sgd", baseline=True
+        )
         for seed, error in ((0, 0.1), (1, 0.2))
     ]
     mine = trial(tmp_path / "mine", seed=1, error=0.2)
@@ -249,10 +284,22 @@ def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path):
 @pytest.mark.parametrize(
     ("split", "metrics", "broken"),
     [
-        ("paired", {"epsilon_lower_bound": 1.2, "epsilon_replace_one": 1.0, "epsilon": 9.0}, True),
-        ("paired", {"epsilon_lower_bound": 1.2, "epsilon_replace_one": 2.0, "epsilon": 1.0}, False),
+        (
+            "paired",
+            {"epsilon_lower_bound": 1.2, "epsilon_replace_one": 1.0, "epsilon": 9.0},
+            True,
+        ),
+        (
+            "paired",
+            {"epsilon_lower_bound": 1.2, "epsilon_replace_one": 2.0, "epsilon": 1.0},
+            False,
+        ),
         ("bernoulli", {"epsilon_lower_bound": 1.2, "epsilon": 1.0}, True),
-        ("paired", {"epsilon_lower_bound": 9.0, "epsilon_replace_one": math.inf}, False),
+        (
+            "paired",
+            {"epsilon_lower_bound": 9.0, "epsilon_replace_one": math.inf},
+            False,
+        ),
         ("paired", {"epsilon_replace_one": 1.0}, False),
         ("paired", {"epsilon_lower_bound": 9.0, "epsilon_replace_one": None}, False),
     ],

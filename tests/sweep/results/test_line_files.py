@@ -1,4 +1,6 @@
-"""Files of frames and scores: every problem has its file and line, and no line is ever quoted."""
+"""Files of frames and scores: every problem has its file and line, and no line is ever
+quoted.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +25,9 @@ _TAGS = st.lists(st.sampled_from(["O", "B-contact", "B-time"]), min_size=1, max_
 
 
 @settings(max_examples=25)
-@given(utterances=st.lists(st.tuples(_TAGS, st.sampled_from(["call", "text"])), min_size=1))
+@given(
+    utterances=st.lists(st.tuples(_TAGS, st.sampled_from(["call", "text"])), min_size=1)
+)
 def test_texts_tokens_tags_and_slots_in_either_form_are_the_same_frames(
     tmp_path_factory, utterances
 ):
@@ -32,13 +36,21 @@ def test_texts_tokens_tags_and_slots_in_either_form_are_the_same_frames(
         tokens = [f"w{n}" for n in range(len(tags))]
         slots = slots_lenient(tags)
         rows["tags"].append({"tokens": tokens, "tags": tags, "intent": intent})
-        rows["lists"].append({"text": " ".join(tokens), "slots": slots, "intent": intent})
+        rows["lists"].append(
+            {"text": " ".join(tokens), "slots": slots, "intent": intent}
+        )
         named = [{"slot": n, "start": a, "end": b, "value": "x"} for n, a, b in slots]
-        rows["objects"].append({"tokens": tokens, "slots": named, "intent": intent, "id": 3})
+        rows["objects"].append(
+            {"tokens": tokens, "slots": named, "intent": intent, "id": 3}
+        )
     place = tmp_path_factory.getbasetemp() / "frames.jsonl"
-    tagged, listed, named_ones = (read_frames(written(place, *each)) for each in rows.values())
+    tagged, listed, named_ones = (
+        read_frames(written(place, *each)) for each in rows.values()
+    )
     assert tagged == listed == named_ones
-    assert tagged.frames == [Frame(intent, slots_lenient(tags)) for tags, intent in utterances]
+    assert tagged.frames == [
+        Frame(intent, slots_lenient(tags)) for tags, intent in utterances
+    ]
     assert tagged.has_intents
     assert tagged.has_slots == any(set(tags) != {"O"} for tags, _ in utterances)
 

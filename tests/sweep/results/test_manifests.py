@@ -56,9 +56,13 @@ def flip(folder):
 
 
 _OTHERS = json.dumps({"files": {"../result.json": {"size": 1, "sha256": ""}}}).encode()
-# What is done, and what is said of a trial whose manifest lists it; None: the manifest alone tells.
+# What is done, and what is said of a trial whose manifest lists it; None: the manifest
+# alone tells.
 DAMAGES = {
-    "weights emptied": (written("model/weights.safetensors", b""), r"weights\.safetensors"),
+    "weights emptied": (
+        written("model/weights.safetensors", b""),
+        r"weights\.safetensors",
+    ),
     "weights flipped": (flip, None),
     "model missing": (lambda place: shutil.rmtree(place / "model"), "model"),
     "card missing": (lambda place: (place / "privacy_card.json").unlink(), "got none"),
@@ -88,7 +92,9 @@ _SAID = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_trial_is_not_exported(toy, tmp_path, damage):
-    """Whatever its manifest lists: whoever can write a folder can write its manifest."""
+    """Whatever its manifest lists: whoever can write a folder can write its
+    manifest.
+    """
     record, (harm, words) = toy.records()[1], DAMAGES[damage]
     place = toy.trial_folder(record.plan.id)
     harm(place)
@@ -113,10 +119,15 @@ def test_what_the_log_says_of_a_trial_is_on_its_card(toy, tmp_path, fields, word
 
 @pytest.mark.parametrize(
     ("damage", "name"),
-    [*((damage, "out") for damage in DAMAGES), *((damage, "model") for damage in _SAID)],
+    [
+        *((damage, "out") for damage in DAMAGES),
+        *((damage, "model") for damage in _SAID),
+    ],
 )
 def test_a_damaged_export_is_not_used(toy, tmp_path, damage, name):
-    """Its own folder `model` is checked by the manifest around it, whatever that is called."""
+    """Its own folder `model` is checked by the manifest around it, whatever that is
+    called.
+    """
     place = export_trial(toy, toy.records()[1], tmp_path / name)
     require_export(place)
     DAMAGES[damage][0](place)
@@ -126,7 +137,8 @@ def test_a_damaged_export_is_not_used(toy, tmp_path, damage, name):
 
 
 @pytest.mark.parametrize(
-    "added", ["encoder/added_tokens.json", "transformers/tokenizer.json", "x.safetensors"]
+    "added",
+    ["encoder/added_tokens.json", "transformers/tokenizer.json", "x.safetensors"],
 )
 def test_a_file_added_to_the_model_of_an_export_is_refused(toy, tmp_path, added):
     """An encoder's loader reads what it finds."""
@@ -143,9 +155,12 @@ def test_a_file_added_to_the_model_of_an_export_is_refused(toy, tmp_path, added)
 
 
 @pytest.mark.parametrize("budget", [{}, {"epsilon": 8.0}, {"total": 8.0}])
-def test_beside_a_budget_a_baseline_without_noise_is_the_curators(toy, tmp_path, budget):
-    """A trial with noise is not. One whose epsilon is 0 is not either, by its own figure: here only
-    the card, which says otherwise, stops it."""
+def test_beside_a_budget_a_baseline_without_noise_is_the_curators(
+    toy, tmp_path, budget
+):
+    """A trial with noise is not. One whose epsilon is 0 is not either, by its own
+    figure: here only the card, which says otherwise, stops it.
+    """
     space, (baseline, private, _) = toy.space(), toy.records()
     limits = space.budget.model_copy(update=budget)
     toy.replace_plan(space.model_copy(update={"budget": limits}), toy.plan())
@@ -159,21 +174,33 @@ def test_beside_a_budget_a_baseline_without_noise_is_the_curators(toy, tmp_path,
 
 
 @pytest.mark.parametrize("objective", ["validation_ser", "leakage"])
-@pytest.mark.parametrize(("chosen_by", "said"), [(None, 0), ("ser", 0), ("mia_shadow_auc", 1)])
-def test_an_export_says_which_choices_no_epsilon_covers(toy, tmp_path, objective, chosen_by, said):
+@pytest.mark.parametrize(
+    ("chosen_by", "said"), [(None, 0), ("ser", 0), ("mia_shadow_auc", 1)]
+)
+def test_an_export_says_which_choices_no_epsilon_covers(
+    toy, tmp_path, objective, chosen_by, said
+):
     space = toy.space()
     search = {"strategy": "tpe", "num_samples": 3, "objectives": (objective,)}
     search = space.search.model_copy(update=search)
     attacked = {**space.base, "evaluation": {}}
-    toy.replace_plan(space.model_copy(update={"search": search, "base": attacked}), toy.plan())
+    toy.replace_plan(
+        space.model_copy(update={"search": search, "base": attacked}), toy.plan()
+    )
     record = toy.records()[1]
-    without = json.loads((export_trial(toy, record, tmp_path / "bare") / "about.json").read_text())
+    without = json.loads(
+        (export_trial(toy, record, tmp_path / "bare") / "about.json").read_text()
+    )
     assert len(without["notes"]) == (objective == "leakage")
     assert without["predict"] == "sweep predict . < utterances"
-    record = replace(record, privacy=record.privacy.model_copy(update={"provenance": "of my own"}))
+    record = replace(
+        record, privacy=record.privacy.model_copy(update={"provenance": "of my own"})
+    )
     write_card(toy.trial_folder(record.plan.id), record.privacy)
     manifest.write(toy.trial_folder(record.plan.id))
-    own_code = record.plan.fields | {"model": {**record.plan.fields["model"], "factory": "mine:m"}}
+    own_code = record.plan.fields | {
+        "model": {**record.plan.fields["model"], "factory": "mine:m"}
+    }
     record = replace(record, plan=replace(record.plan, origin=own_code))
     place = export_trial(toy, record, tmp_path / "out", chosen_by=chosen_by)
     about = json.loads((place / "about.json").read_text())

@@ -1,5 +1,6 @@
-"""What leaves a home holds no exact function of private records: neighbouring corpora with equal
-weights give byte-equal exports, privacy cards, public reports and data cards.
+"""What leaves a home holds no exact function of private records: neighbouring corpora
+with equal weights give byte-equal exports, privacy cards, public reports and data
+cards.
 """
 
 import json
@@ -75,13 +76,20 @@ SLOW = pytest.mark.slow
         ),
     ],
 )
-def test_neighbouring_utterances_leave_equal_bytes(tmp_path, unit, engine, which, is_counted):
+def test_neighbouring_utterances_leave_equal_bytes(
+    tmp_path, unit, engine, which, is_counted
+):
     """And the table of private files names every file of a trial."""
     is_replaced = engine == "edp_sgd" and not is_counted
     relation = "replace_one" if is_replaced else "add_or_remove_one"
     left, table = [], (ROOT / "docs" / "guides" / "privacy.md").read_text()
-    for name, rows in (("corpus", corpus()), ("neighbour", neighbours(unit, relation)[which])):
-        home = nlu_home(tmp_path / name, rows, unit=unit, engine=engine, is_counted=is_counted)
+    for name, rows in (
+        ("corpus", corpus()),
+        ("neighbour", neighbours(unit, relation)[which]),
+    ):
+        home = nlu_home(
+            tmp_path / name, rows, unit=unit, engine=engine, is_counted=is_counted
+        )
         [record] = home.records()
         names = {path.name for path in home.trial_folder(record.plan.id).iterdir()}
         assert {"signals.npz", "manifest.json"} <= names
@@ -91,14 +99,20 @@ def test_neighbouring_utterances_leave_equal_bytes(tmp_path, unit, engine, which
 
 
 def test_exports_of_encoders_differ_by_an_id_that_is_drawn_and_nothing_else(tmp_path):
-    """The id of weights that another trial can start from is no function of the records: it is
-    another one in every home. `manifest.json` has the SHA-256 of its file.
+    """The id of weights that another trial can start from is no function of the
+    records: it is another one in every home. `manifest.json` has the SHA-256 of its
+    file.
     """
     family_folders.write(tmp_path / "public", "bert")
     model = {"name": "bert", "encoder": str(tmp_path / "public"), "num_layers": 1}
     left, relation = [], "add_or_remove_one"
-    for name, rows in (("corpus", corpus()), ("neighbour", neighbours("record", relation)[0])):
-        home = nlu_home(tmp_path / name, rows, unit="record", engine="dp_sgd", model=model)
+    for name, rows in (
+        ("corpus", corpus()),
+        ("neighbour", neighbours("record", relation)[0]),
+    ):
+        home = nlu_home(
+            tmp_path / name, rows, unit="record", engine="dp_sgd", model=model
+        )
         left.append(leaving(home, tmp_path / f"{name} out"))
     origin, manifest = "export0/model/transformers/export.json", "export0/manifest.json"
     stated = [json.loads(each.pop(origin)) for each in left]
@@ -137,7 +151,10 @@ def public_metrics(folder, settings):
 @pytest.mark.filterwarnings("ignore")
 def test_the_public_part_of_mlflow_is_equal_for_neighbours(tmp_path):
     left = []
-    for name, rows in (("a", corpus()), ("b", neighbours("record", "add_or_remove_one")[0])):
+    for name, rows in (
+        ("a", corpus()),
+        ("b", neighbours("record", "add_or_remove_one")[0]),
+    ):
         folder = nlu_home(tmp_path / name, rows, unit="record", engine="dp_sgd")
         left.append(public_metrics(folder, settings_in(tmp_path / name)))
     require_equal(*left, name="privacy_card.json")
@@ -145,7 +162,10 @@ def test_the_public_part_of_mlflow_is_equal_for_neighbours(tmp_path):
 
 METHODS = {
     "one stage": {},
-    "two stages, a parser": {"synthesis.method": "two_stage", "synthesis.parse_epochs": 1},
+    "two stages, a parser": {
+        "synthesis.method": "two_stage",
+        "synthesis.parse_epochs": 1,
+    },
     "couples": {
         "synthesis.method": "two_stage",
         "synthesis.parse_epochs": 1,
@@ -163,11 +183,16 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("method", "relation", "which"), PAIRS)
-def test_neighbouring_pairs_leave_equal_bytes(tmp_path, monkeypatch, method, relation, which):
+def test_neighbouring_pairs_leave_equal_bytes(
+    tmp_path, monkeypatch, method, relation, which
+):
     """Exports, cards, public reports, and what `sweep synthesize` writes."""
     monkeypatch.setattr("trainables.metrics.text_space.figures", lambda *a, **k: {})
     found = []
-    for name, rows in (("corpus", pair_rows()), ("neighbour", pair_neighbours(relation)[which])):
+    for name, rows in (
+        ("corpus", pair_rows()),
+        ("neighbour", pair_neighbours(relation)[which]),
+    ):
         folder = pairs_home(tmp_path / name, rows, relation=relation, **METHODS[method])
         left = leaving(folder, tmp_path / f"{name} out")
         to = tmp_path / f"{name} out" / "made.jsonl"
@@ -182,15 +207,20 @@ def test_neighbouring_pairs_leave_equal_bytes(tmp_path, monkeypatch, method, rel
 
 
 def test_parsers_of_neighbouring_pairs_are_equal_files(tmp_path, monkeypatch):
-    """A parser's folder holds the words of its pairs and is not private; of the same words and
-    weights it says nothing more.
+    """A parser's folder holds the words of its pairs and is not private; of the same
+    words and weights it says nothing more.
     """
     monkeypatch.setattr("trainables.tasks.parsing._fit", lambda *args, **kwargs: None)
     found = []
-    for name, rows in (("corpus", pair_rows()), ("neighbour", pair_neighbours("replace_one")[0])):
-        pairs = tuple(Pair(row["utterance"], row["lispress"], dialogue="d") for row in rows)
-        train_parser(PairCorpus("mine", pairs, public=False), settings=SMALL, seed=0).save(
-            tmp_path / name
+    for name, rows in (
+        ("corpus", pair_rows()),
+        ("neighbour", pair_neighbours("replace_one")[0]),
+    ):
+        pairs = tuple(
+            Pair(row["utterance"], row["lispress"], dialogue="d") for row in rows
         )
+        train_parser(
+            PairCorpus("mine", pairs, public=False), settings=SMALL, seed=0
+        ).save(tmp_path / name)
         found.append(content(tmp_path / name))
     assert found[0] == found[1]

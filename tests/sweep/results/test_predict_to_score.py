@@ -18,7 +18,9 @@ def model(place, tmp_path_factory):
     schema = json.loads((place / "schema.json").read_text())
     (place / "cut.json").write_text(json.dumps({**schema, "tokenize": "punctuation"}))
     folder = tmp_path_factory.mktemp("trial")
-    made = config("sgd", data={"schema_file": "cut.json"}, privacy={"reproducible_noise": False})
+    made = config(
+        "sgd", data={"schema_file": "cut.json"}, privacy={"reproducible_noise": False}
+    )
     with fixed_keys():
         run(place, folder, made)
     return ExportedModel(saved.load(folder))
@@ -31,7 +33,9 @@ def test_the_corpus_itself_is_a_reference(place, tmp_path, model):
     hypothesis = tmp_path / "said.jsonl"
     write_lines(hypothesis, [found.to_dict() for found in said])
     figures, right = (
-        score_files(reference, file, align="name", match="span", bootstrap_samples=0, seed=0)
+        score_files(
+            reference, file, align="name", match="span", bootstrap_samples=0, seed=0
+        )
         for file in (hypothesis, reference)
     )
     assert figures["num_utterances"] == len(lines)
@@ -49,7 +53,10 @@ def test_a_text_is_cut_as_the_training_texts_were(model):
 
 def test_a_line_without_words_has_its_problem(model):
     lines = ['{"tokens": ["a b"]}', '{"text": 5}', "[]", "{", '{"text": "call ann"}']
-    said = [found for _, found in answers(model, [list(enumerate(lines, 1))], are_objects=True)]
+    said = [
+        found
+        for _, found in answers(model, [list(enumerate(lines, 1))], are_objects=True)
+    ]
     assert said[:3] == ["expected a JSON object with tokens or text"] * 3
     assert said[3] == "expected JSON"
     assert isinstance(said[4], Prediction)

@@ -1,4 +1,6 @@
-"""Choosing among finished trials: by groups over seeds and within a budget, not by luck."""
+"""Choosing among finished trials: by groups over seeds and within a budget, not by
+luck.
+"""
 
 import math
 import zlib
@@ -39,7 +41,11 @@ def record(
         own |= {"seed": seed, "epochs": 1}
     config = {"engine": engine, "data": {"name": data}, "training": own}
     if task == "synthesis":
-        config |= {"task": task, "data": {"name": "treedst"}, "model": {"name": "causal_lm"}}
+        config |= {
+            "task": task,
+            "data": {"name": "treedst"},
+            "model": {"name": "causal_lm"},
+        }
         config |= {"engine": "dp_sgd"} if engine == "edp_sgd" else {}
     if target is not None:
         config["privacy"] = {"noise_multiplier": {"target_epsilon": target}}
@@ -105,7 +111,8 @@ _TEXTS = [
     text("cheap", mauve=0.5, chi_square=0.2, epsilon=3.0),
     text("as good", mauve=0.7, chi_square=0.3, epsilon=9.0),
 ]
-_STOPPED = [  # before it generated text: a seed of the best configuration, and a whole one
+# before it generated text: a seed of the best configuration, and a whole one
+_STOPPED = [
     text("stopped", group="a", status="stopped", epsilon=1.0),
     text("alone", status="stopped", epsilon=1.0),
     text("best", group="a", mauve=0.7, epsilon=8.0),
@@ -116,7 +123,11 @@ _STOPPED = [  # before it generated text: a seed of the best configuration, and 
 @pytest.mark.parametrize(
     ("records", "how", "chosen"),
     [
-        (_GROUPS, {}, ["middle"]),  # the mean of its group is least, and it is the median
+        (
+            _GROUPS,
+            {},
+            ["middle"],
+        ),  # the mean of its group is least, and it is the median
         (_GROUPS, {"best": "pareto"}, ["middle"]),
         (_EQUAL, {}, ["cheap"]),  # by validation, then by epsilon
         (_EQUAL, {"best": "ser", "epsilon_max": 2}, ["cheapest"]),
@@ -142,7 +153,11 @@ def test_the_best_is_chosen_whatever_the_order(records, how, chosen):
     ("records", "how", "words"),
     [
         (_STATUSES[:2], {}, "no trial other than baselines has finished"),
-        (_STATUSES, {"epsilon_max": 8}, "no .* epsilon <= 8; the smallest epsilon is 20"),
+        (
+            _STATUSES,
+            {"epsilon_max": 8},
+            "no .* epsilon <= 8; the smallest epsilon is 20",
+        ),
         (_EQUAL, {"best": "luck"}, "expected best to be one of ser, mauve, pareto or"),
         (_STOPPED[:2], {}, "all have one of mauve"),
         (
@@ -190,7 +205,9 @@ def test_ratios_are_to_the_baseline_of_the_same_data_and_model():
 
 
 def test_the_spread_of_a_group():
-    (group,) = select.groups([record(str(n), group="g", ser=float(n)) for n in (1, 2, 3)])
+    (group,) = select.groups(
+        [record(str(n), group="g", ser=float(n)) for n in (1, 2, 3)]
+    )
     assert group.spread("ser") == select.MeanStd(mean=2.0, std=1.0, count=3)
     assert group.spread("nothing") is None
     (lone,) = select.groups([record("x", ser=1.0, epsilon=math.inf)])
@@ -203,8 +220,14 @@ FIGURE = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, math.inf])
 
 @given(st.lists(st.tuples(FIGURE, FIGURE), min_size=1, max_size=12))
 def test_the_front_is_what_nothing_beats(points):
-    records = [record(str(n), ser=ser, epsilon=eps) for n, (ser, eps) in enumerate(points)]
-    lacking = [record("a", ser=0.0), record("b", ser=0.0, epsilon=None), record("c", epsilon=0.0)]
+    records = [
+        record(str(n), ser=ser, epsilon=eps) for n, (ser, eps) in enumerate(points)
+    ]
+    lacking = [
+        record("a", ser=0.0),
+        record("b", ser=0.0, epsilon=None),
+        record("c", epsilon=0.0),
+    ]
     best = {int(name) for name in names(select.front([*lacking, *records]))}
 
     def beats(left, right):
@@ -217,13 +240,23 @@ def test_the_front_is_what_nothing_beats(points):
 UNSPENT = st.floats(0, 0.004)  # of a target, by rounding the noise up
 
 
-@given(st.lists(st.tuples(st.sampled_from([1, 3, 8]), FIGURE, UNSPENT), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 3, 8]), FIGURE, UNSPENT), min_size=1, max_size=12
+    )
+)
 def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
     """Neither on a front nor between equal trials, by whatever way one is chosen."""
     target_of = {str(n): target for n, (target, _, _) in enumerate(trials)}
     made = [
         [
-            record(str(n), target=target, ser=ser, mauve=-ser, epsilon=target * (1 - share * left))
+            record(
+                str(n),
+                target=target,
+                ser=ser,
+                mauve=-ser,
+                epsilon=target * (1 - share * left),
+            )
             for n, (target, ser, left) in enumerate(trials)
         ]
         for share in (0, 1)
@@ -233,7 +266,9 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
     sers = {(target_of[name], trials[int(name)][1]) for name in rounded}
     assert len({target for target, _ in sers}) == len(sers), "one SER a target"
     for way in ("ser", "mauve"):
-        assert len({select.choose(records, best=way)[0].plan.id for records in made}) == 1
+        assert (
+            len({select.choose(records, best=way)[0].plan.id for records in made}) == 1
+        )
     assert len({utility_gap.gap(records).best.plan.id for records in made}) == 1
 
 
@@ -242,8 +277,14 @@ def test_a_calibrated_trial_that_was_stopped_has_spent_less_than_its_target():
     stopped = record("stopped", target=8.0, ser=0.3, epsilon=5.0)
     dearer = record("dearer", ser=0.2, epsilon=8.0)
     assert names(select.front([whole, stopped])) == ["whole", "stopped"]
-    assert [select.compared(r, "epsilon") for r in (whole, stopped, dearer)] == [8.0, 5.0, 8.0]
-    assert select.value(whole, "epsilon") == 7.9998, "the figure of a table is the trial's own"
+    assert [select.compared(r, "epsilon") for r in (whole, stopped, dearer)] == [
+        8.0,
+        5.0,
+        8.0,
+    ]
+    assert select.value(whole, "epsilon") == 7.9998, (
+        "the figure of a table is the trial's own"
+    )
 
 
 def test_a_long_table_keeps_baselines_the_front_and_the_best():
@@ -257,15 +298,26 @@ def test_a_long_table_keeps_baselines_the_front_and_the_best():
 
 
 def test_what_is_made_of_no_record_is_a_denominator_of_every_trial_on_its_data():
-    """It is no baseline to divide leakage or seconds by, also where the space calls it one."""
+    """It is no baseline to divide leakage or seconds by, also where the space calls it
+    one.
+    """
     prior = record("prior", baseline=True, engine="untrained", ser=0.8, epsilon=0.0)
     elsewhere = record("elsewhere", engine="untrained", data="snips", ser=0.5)
     sgd = record("sgd", baseline=True, ser=0.1)
     mine = record("mine", ser=0.2, ser_before_training=0.4, epsilon=8.0)
     records = [elsewhere, prior, sgd, mine]
-    assert [select.prior_ratio(each, records) for each in (mine, sgd, prior)] == [0.25, 0.125, None]
-    assert [select.prior_ratio(each, [sgd, mine]) for each in (mine, sgd)] == [0.5, None]
-    assert select.ratio(mine, "ser", select.baselines([prior, sgd])) == pytest.approx(2.0)
+    assert [select.prior_ratio(each, records) for each in (mine, sgd, prior)] == [
+        0.25,
+        0.125,
+        None,
+    ]
+    assert [select.prior_ratio(each, [sgd, mine]) for each in (mine, sgd)] == [
+        0.5,
+        None,
+    ]
+    assert select.ratio(mine, "ser", select.baselines([prior, sgd])) == pytest.approx(
+        2.0
+    )
     table = results_table("s", [prior, mine])
     assert cells(table, "epsilon") == ["0 (prior)", "8"]
     assert cells(table, "of ε = 0") == ["", "0.25"]

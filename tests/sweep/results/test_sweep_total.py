@@ -27,7 +27,12 @@ def entry(trial, *, noise=4.0, delta=1e-5, **other):
 
 def trial(name, **fields):
     return SimpleNamespace(
-        id=name, is_exempt=name == "sgd", runs=True, fields=fields, epsilon=1.0, engine="dp_sgd"
+        id=name,
+        is_exempt=name == "sgd",
+        runs=True,
+        fields=fields,
+        epsilon=1.0,
+        engine="dp_sgd",
     )
 
 
@@ -45,7 +50,9 @@ def folder_of(trials, place, **about):
 def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
     tmp_path, monkeypatch, unsealed
 ):
-    """The furthest entry of each, at the smallest delta; a baseline is named beside it."""
+    """The furthest entry of each, at the smallest delta; a baseline is named beside
+    it.
+    """
     mine = [
         entry("a", noise=3.0),
         entry("b"),
@@ -53,7 +60,11 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
         entry("c", noise=5),
     ]
     ledger = Ledger(tmp_path / FILE)
-    others = [entry("sgd", noise=0.1), entry("x", sweep="other"), entry("a", epochs=2, noise=3.0)]
+    others = [
+        entry("sgd", noise=0.1),
+        entry("x", sweep="other"),
+        entry("a", epochs=2, noise=3.0),
+    ]
     for each in [*others, *mine][:: -1 if unsealed else 1]:
         ledger.charge(each)
     trials = [trial(name) for name in ("sgd", "a", "b", "c")]
@@ -80,9 +91,15 @@ _MINE = {"name": "mine", "path": "a", "split": "hash"}
         ({"data": _MINE}, ""),
         ({"data": {**_MINE, "name": "yours", "split": "bernoulli"}}, ""),
         ({"data": {**_MINE, "path": "b", "split": "bernoulli"}}, ""),
-        ({"data": {**_MINE, "split": "bernoulli"}}, "validation and test records, which"),
+        (
+            {"data": {**_MINE, "split": "bernoulli"}},
+            "validation and test records, which",
+        ),
         ({"data": {**_MINE, "max_records": 9}}, "validation and test records, which"),
-        ({"data": _MINE, "synthesis": {"public_fraction": 0.5}}, "test and public records, which"),
+        (
+            {"data": _MINE, "synthesis": {"public_fraction": 0.5}},
+            "test and public records, which",
+        ),
     ],
 )
 @pytest.mark.parametrize("runs", [True, False])

@@ -1,4 +1,6 @@
-"""Columns of tables of trials: an axis that varies has one, ids are short and lead to one trial."""
+"""Columns of tables of trials: an axis that varies has one, ids are short and lead to
+one trial.
+"""
 
 import random
 from dataclasses import replace
@@ -36,7 +38,9 @@ _POINTS = st.fixed_dictionaries(
 def test_an_axis_varies_where_two_trials_differ_in_it(points):
     """Also where one has it and another does not, in whatever order they come."""
     plans = [trial(f"t{n}", values=values) for n, values in enumerate(points)]
-    expected = {path for path in (Z0, RATE) if len({values.get(path) for values in points}) > 1}
+    expected = {
+        path for path in (Z0, RATE) if len({values.get(path) for values in points}) > 1
+    }
     assert set(varied_paths(plans)) == expected
     random.Random(0).shuffle(plans)
     assert set(varied_paths(plans)) == expected
@@ -63,7 +67,11 @@ def test_one_column_of_all_settings_says_what_several_do():
     ]
     apart, together = setting_columns(plans, (Z0, RATE))
     assert together.cells == ["v, z0 0.5, lr 0.1", "w, z0 1, lr 0.2"]
-    assert [column.cells for column in apart] == [["v", "w"], ["0.5", "1"], ["0.1", "0.2"]]
+    assert [column.cells for column in apart] == [
+        ["v", "w"],
+        ["0.5", "1"],
+        ["0.1", "0.2"],
+    ]
     assert [column.is_left for column in apart[1:]] == [False, False]
 
 
@@ -81,8 +89,15 @@ def refused(name, reason):
 
 
 def test_a_plan_has_noise_where_there_is_some_and_each_reason_once_below_it():
-    private, plain = trial("a", noise_multiplier=1.5), trial("b", origin=SGD, noise_multiplier=1.5)
-    dear, late, again = refused("c", "too dear"), refused("d", "late"), refused("e", "late")
+    private, plain = (
+        trial("a", noise_multiplier=1.5),
+        trial("b", origin=SGD, noise_multiplier=1.5),
+    )
+    dear, late, again = (
+        refused("c", "too dear"),
+        refused("d", "late"),
+        refused("e", "late"),
+    )
     table = plan_table(Plan(name="toy", trials=(private, plain, dear, late, again)))
     cells = {column.head: column.cells for column in table.columns}
     assert cells["refused"] == ["", "", "1", "2", "2"]

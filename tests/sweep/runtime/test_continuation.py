@@ -1,4 +1,6 @@
-"""A trial that was interrupted goes on from its checkpoint, or fails and the others go on."""
+"""A trial that was interrupted goes on from its checkpoint, or fails and the others go
+on.
+"""
 
 import shutil
 
@@ -18,23 +20,31 @@ def interrupted(tmp_path, monkeypatch):
     leave_out_mlflow(monkeypatch)
     folder = run_untracked(tmp_path)
     _, second, last = (trial.id for trial in folder.plan().trials)
-    rewrite_sweep(folder, "ended", lambda e: None if e["trial"] in (second, last) else e)
+    rewrite_sweep(
+        folder, "ended", lambda e: None if e["trial"] in (second, last) else e
+    )
     return folder, second
 
 
 def _resumed(folder, trial_id):
-    """The statuses after a resume, and why the trial failed, for which nothing was charged."""
+    """The statuses after a resume, and why the trial failed, for which nothing was
+    charged.
+    """
     ledger = ledger_of(folder)
     before = [e for e in ledger.of_sweep(folder.ledger_name) if e.trial == trial_id]
     # The last trial is trained again as a whole, as who removes its folder wants.
     shutil.rmtree(folder.trial_folder(folder.plan().trials[2].id))
     runner.resume(folder, settings_in(folder.path.parents[1]), function=TOY)
-    assert [e for e in ledger.of_sweep(folder.ledger_name) if e.trial == trial_id] == before
+    assert [
+        e for e in ledger.of_sweep(folder.ledger_name) if e.trial == trial_id
+    ] == before
     assert statuses(folder) == ["done", "failed", "done"]
     return str(folder.records()[1].reason)
 
 
-def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(interrupted, monkeypatch):
+def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
+    interrupted, monkeypatch
+):
     """Begun anew it would train its first epoch, which was paid for only once."""
     folder, second = interrupted
     place = folder.trial_folder(second)

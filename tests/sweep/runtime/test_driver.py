@@ -1,4 +1,6 @@
-"""The driver charges before it permits, writes before it answers, and never exceeds a budget."""
+"""The driver charges before it permits, writes before it answers, and never exceeds a
+budget.
+"""
 
 import math
 import shutil
@@ -24,7 +26,9 @@ from trainables.system import checkpoint
 
 
 class Stage:
-    """A sweep and its driver, told of the second trial by default; `crash` is the next process."""
+    """A sweep and its driver, told of the second trial by default; `crash` is the next
+    process.
+    """
 
     def __init__(self, folder, **fields):
         self._settings = settings_in(folder)
@@ -47,21 +51,34 @@ class Stage:
         return self.driver(TrialEvent(kind="started", trial_id=trial, attempt=attempt))
 
     def epoch(self, done, trial=None, *, ser=0.5, reason=""):
-        report = EpochReport(epochs_done=done, seconds=0.1, metrics={"validation_ser": ser})
+        report = EpochReport(
+            epochs_done=done, seconds=0.1, metrics={"validation_ser": ser}
+        )
         trial = trial or self.first
-        return self.driver(TrialEvent(kind="epoch", trial_id=trial, report=report, reason=reason))
+        return self.driver(
+            TrialEvent(kind="epoch", trial_id=trial, report=report, reason=reason)
+        )
 
     def finish(self, epochs, trial=None, *, early=False, reason="", privacy=None):
         trial = trial or self.first
         result = TrialResult(
-            trial_id=trial, epochs_done=epochs, stopped_early=early, metrics={}, privacy=privacy
+            trial_id=trial,
+            epochs_done=epochs,
+            stopped_early=early,
+            metrics={},
+            privacy=privacy,
         )
-        event = TrialEvent(kind="finished", trial_id=trial, result=result, reason=reason)
+        event = TrialEvent(
+            kind="finished", trial_id=trial, result=result, reason=reason
+        )
         return self.driver(event)
 
     def train(self, epochs, trial=None):
         """The verdicts of a trial until its epoch."""
-        return [self.begin(trial), *(self.epoch(done + 1, trial) for done in range(epochs))]
+        return [
+            self.begin(trial),
+            *(self.epoch(done + 1, trial) for done in range(epochs)),
+        ]
 
     def keep_checkpoint(self):
         """An empty one; its folder."""
@@ -78,7 +95,11 @@ class Stage:
     @property
     def paid(self):
         entries = self.ledger.of_sweep(self.folder.ledger_name)
-        return [(e.attempt, e.first_epoch, e.epochs) for e in entries if e.trial == self.first]
+        return [
+            (e.attempt, e.first_epoch, e.epochs)
+            for e in entries
+            if e.trial == self.first
+        ]
 
     @property
     def curve(self):
@@ -105,7 +126,10 @@ def test_an_epoch_is_paid_before_it_is_permitted(stage):
     ]:
         assert event() == Verdict()
         assert stage.paid == [paid]
-    assert ([done for done, _ in stage.curve], stage.record().status) == ([1, 2, 3], "done")
+    assert ([done for done, _ in stage.curve], stage.record().status) == (
+        [1, 2, 3],
+        "done",
+    )
 
 
 @pytest.mark.parametrize("took_memory", [False, True])
@@ -117,7 +141,9 @@ def test_the_death_of_a_trials_workers_is_one_line(stage, took_memory, monkeypat
     stage.keep_checkpoint()
     assert lines == []
     why = "its worker processes died"
-    stage.driver(TrialEvent(kind="started", trial_id=stage.first, attempt=2, reason=why))
+    stage.driver(
+        TrialEvent(kind="started", trial_id=stage.first, attempt=2, reason=why)
+    )
     (line,) = lines
     assert line.startswith(f"trial {stage.first} (")
     assert line.endswith("; new ones go on after epoch 2 (attempt 2 of 4)")
@@ -162,7 +188,9 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(stage)
     assert (stage.paid, stage.curve) == ([(1, 0, 1)], [(1, 0.5)])
 
 
-def test_a_trial_that_was_stopped_before_a_crash_is_stopped_and_pays_nothing_after_it(stage):
+def test_a_trial_that_was_stopped_before_a_crash_is_stopped_and_pays_nothing_after_it(
+    stage,
+):
     stage.begin()
     stage.epoch(1, reason=STOPPED)
     stage.keep_checkpoint()
@@ -184,23 +212,36 @@ def test_an_older_checkpoint_of_a_stopped_trial_is_paid_for(stage):
     assert stage.paid == [(1, 0, 2), (2, 1, 2)]
 
 
-def test_the_scheduler_is_told_the_epochs_of_all_trials_in_their_order(stage, monkeypatch):
+def test_the_scheduler_is_told_the_epochs_of_all_trials_in_their_order(
+    stage, monkeypatch
+):
     told = []
-    monkeypatch.setattr("sweep.runtime.driver.run_trials", lambda jobs, **o: told.extend(o["past"]))
+    monkeypatch.setattr(
+        "sweep.runtime.driver.run_trials", lambda jobs, **o: told.extend(o["past"])
+    )
     for trial, done in ((stage.first, 1), (stage.second, 1), (stage.first, 2)):
         if done == 1:
             stage.begin(trial)
         stage.epoch(done, trial, ser=done / 10)
     stage.crash()
     stage.driver.run(RunSettings())
-    found = [(each.trial_id, each.epochs_done, each.metrics["validation_ser"]) for each in told]
-    assert found == [(stage.first, 1, 0.1), (stage.second, 1, 0.1), (stage.first, 2, 0.2)]
+    found = [
+        (each.trial_id, each.epochs_done, each.metrics["validation_ser"])
+        for each in told
+    ]
+    assert found == [
+        (stage.first, 1, 0.1),
+        (stage.second, 1, 0.1),
+        (stage.first, 2, 0.2),
+    ]
 
 
 def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
     """A scheduler ends a trial at its last epoch too."""
     shown = []
-    stage.crash(watch=lambda _, progress: shown.append((progress.status, progress.reason)))
+    stage.crash(
+        watch=lambda _, progress: shown.append((progress.status, progress.reason))
+    )
     stage.begin()
     stage.finish(3, reason=STOPPED)
     assert shown[-1] == ("done", "")
@@ -210,7 +251,9 @@ def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
 
 
 def test_a_copy_under_another_name_is_no_checkpoint(stage):
-    """The trial is not trained again unasked: who removes its folder pays everything again."""
+    """The trial is not trained again unasked: who removes its folder pays everything
+    again.
+    """
     stage.train(1)
     stage.keep_checkpoint().rename(stage.place / "checkpoint.bak")
     stage.crash()
@@ -271,7 +314,11 @@ def test_every_row_says_what_had_been_spent(stage):
     (row,) = stage.folder.epochs(stage.first)
     mechanism = build(stage.trials[1].config, num_records=90)
     assert row["metrics"]["epsilon_spent"] == accounting.epsilon_after(mechanism, 1)
-    assert set(row["metrics"]) == {"validation_ser", "epsilon_spent", "epsilon_paper_spent"}
+    assert set(row["metrics"]) == {
+        "validation_ser",
+        "epsilon_spent",
+        "epsilon_paper_spent",
+    }
 
 
 def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(stage):

@@ -1,4 +1,6 @@
-"""The device of a process without Ray. The machine has no GPU: torch's count is a stand-in."""
+"""The device of a process without Ray. The machine has no GPU: torch's count is a
+stand-in.
+"""
 
 import pytest
 import torch
@@ -11,7 +13,13 @@ from sweep.runtime.driver import run_trials
 from sweep.store.plans import Plan
 from tests.libraries import IGNORED
 from tests.refusals import refused
-from tests.sweep.runtime.test_ray_trials import LOCAL, NUM_GPUS, Diary, make_jobs, trained
+from tests.sweep.runtime.test_ray_trials import (
+    LOCAL,
+    NUM_GPUS,
+    Diary,
+    make_jobs,
+    trained,
+)
 from trainables.system.communication import Alone
 from trainables.tasks._trial_result import on_device
 
@@ -22,7 +30,9 @@ _NOTHING = Plan(name="s", trials=())
 @pytest.mark.parametrize("executor", ["gang", "local"])
 def test_the_default_is_none_on_a_machine_without_gpus(executor):
     for gpus in (0, 1, 8):
-        found = share_of(Resources(executor=executor), Machine(cpus=8, gpus=gpus), _NOTHING)
+        found = share_of(
+            Resources(executor=executor), Machine(cpus=8, gpus=gpus), _NOTHING
+        )
         assert found.gpus_per_worker == min(gpus, 1)
 
 
@@ -37,12 +47,16 @@ def test_torch_is_not_imported_to_count_no_gpus(monkeypatch):
 @pytest.mark.parametrize("share", [0.5, 1.5, 2])
 def test_one_process_has_no_share_of_a_gpu(share):
     with refused(rf"gpus_per_worker 0 or 1 .* local, .*got {share:g}$"):
-        spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": share}})
+        spaces.parse(
+            {"name": "s", "resources": {"executor": "local", "gpus_per_worker": share}}
+        )
 
 
 def test_a_gpu_that_the_machine_lacks_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    space = spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}})
+    space = spaces.parse(
+        {"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}}
+    )
     with refused(r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):
         share_of(space.resources, machines.this_machine(space.resources), _NOTHING)
     with refused(r"gpus_per_worker=0 where torch finds no GPU.*cuda:1"):

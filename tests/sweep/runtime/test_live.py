@@ -1,4 +1,6 @@
-"""What is shown while a sweep runs: what is done, how long the rest takes, why a trial failed."""
+"""What is shown while a sweep runs: what is done, how long the rest takes, why a trial
+failed.
+"""
 
 import errno
 import io
@@ -139,7 +141,9 @@ def test_what_a_resume_runs_again_is_not_done(status, tmp_path):
     fields = {"epochs_done": 2, "metrics": {}, "seconds": 1.0, "reason": "no room left"}
     record = TrialRecord(plan=plan, status=status, **fields)
     assert Progress.of(record).status is TrialStatus.PLANNED
-    assert Progress.of(replace(record, status=TrialStatus.DONE)).status is TrialStatus.DONE
+    assert (
+        Progress.of(replace(record, status=TrialStatus.DONE)).status is TrialStatus.DONE
+    )
 
 
 def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path):
@@ -159,7 +163,9 @@ def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path):
 def test_off_a_terminal_lines_report_progress(clock):
     out = io.StringIO()
     tell = lines(
-        View("toy", num_expected=3, clock=clock), Console(file=out, width=140), clock=clock
+        View("toy", num_expected=3, clock=clock),
+        Console(file=out, width=140),
+        clock=clock,
     )
     tell("old", done("old"))
     assert out.getvalue() == "", "it ended before this process began"
@@ -171,8 +177,10 @@ def test_off_a_terminal_lines_report_progress(clock):
     tell("a", replace(RUNNING, status=TrialStatus.DONE, epochs_done=4))
     tell("a", replace(RUNNING, status=TrialStatus.DONE, epochs_done=4))
     assert out.getvalue().splitlines() == [
-        "running: a (3 of 4 epochs, validation SER 0.5); 1 of 3 done, about 2 min 05 s left",
-        "done: a (4 of 4 epochs, validation SER 0.5); 2 of 3 done, about 1 min 40 s left",
+        "running: a (3 of 4 epochs, validation SER 0.5); 1 of 3 done, about 2 min 05 s"
+        " left",
+        "done: a (4 of 4 epochs, validation SER 0.5); 2 of 3 done, about 1 min 40 s"
+        " left",
     ]
 
 
@@ -191,7 +199,9 @@ def render(view):
 
 
 def test_the_table_shows_phases_outside_of_training(clock, tmp_path):
-    view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
+    view = View(
+        "toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock
+    )
     view.phase = status.STARTING_RAY
     assert "starting Ray: 0 of 0 done" in render(view)
     (tmp_path / "a").mkdir()
@@ -240,7 +250,9 @@ def test_the_live_table_fits_the_height():
     with watching(View("toy"), console, quiet=False) as watch:
         for trial in range(40):
             for epoch, found in ((1, 0.9), (2, 0.5), (3, 0.1)):
-                row = replace(RUNNING, name="a long name of a trial " * 3, epochs_done=epoch)
+                row = replace(
+                    RUNNING, name="a long name of a trial " * 3, epochs_done=epoch
+                )
                 watch(str(trial), replace(row, validation=("SER", found)))
         out.truncate(0)
     last = out.getvalue().partition("\x1b[?25h")[0]

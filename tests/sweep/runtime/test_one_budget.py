@@ -1,4 +1,6 @@
-"""A sweep has one budget, whatever is done to its folder, to its files and to the ledger."""
+"""A sweep has one budget, whatever is done to its folder, to its files and to the
+ledger.
+"""
 
 import shutil
 
@@ -34,7 +36,9 @@ _PRIVATE = {
 _SEARCH = {
     **_PRIVATE,
     "variants": [],
-    "axes": {"privacy.noise_multiplier": {"range": {"low": 4.0, "high": 50.0, "log": True}}},
+    "axes": {
+        "privacy.noise_multiplier": {"range": {"low": 4.0, "high": 50.0, "log": True}}
+    },
     "search": {"strategy": "tpe", "num_samples": 2, "objectives": ["validation_ser"]},
     "budget": {"total": 8.0},
 }
@@ -70,7 +74,9 @@ _WAYS = {
 
 @pytest.mark.parametrize("way", _WAYS)
 def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path, way):
-    """Trials are begun again under ever new names until each refuses: all together, one total."""
+    """Trials are begun again under ever new names until each refuses: all together, one
+    total.
+    """
     total = 1.6
     folder = run_untracked(tmp_path, **_PRIVATE, budget={"total": total})
     ledger, begun = ledger_of(folder), 0
@@ -82,7 +88,10 @@ def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path, way):
             folder = store.open_sweep(place.parent, place.name)
         for trial in folder.plan().to_run:
             for _ in range(30):
-                if gate_of(folder, tmp_path).begin(trial.id, attempt=1, epochs_done=0) is not None:
+                if (
+                    gate_of(folder, tmp_path).begin(trial.id, attempt=1, epochs_done=0)
+                    is not None
+                ):
                     break
                 begun += 1
             else:
@@ -129,8 +138,8 @@ def test_a_copy_and_its_original_continue_one_after_the_other(tmp_path):
 
 @pytest.mark.parametrize("lost", ["moved", "ledger", "older", "half"])
 def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
-    """In another home, or beside a lost ledger or an older copy of it (with its head), the sweep
-    would spend its budget again; so would a new one under --budget-total.
+    """In another home, or beside a lost ledger or an older copy of it (with its head),
+    the sweep would spend its budget again; so would a new one under --budget-total.
     """
     folder = interrupted(tmp_path)
     home, ledger = folder.path.parent, ledger_of(folder)
@@ -168,8 +177,12 @@ def edit(folder, change):
 
 
 def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monkeypatch):
-    """The smallest of its space: each trial claims its own, and the total holds for all of them."""
-    variants = [{"name": str(at), "set": {"privacy.delta": at}} for at in (1e-4, 1e-7, 1e-5)]
+    """The smallest of its space: each trial claims its own, and the total holds for all
+    of them.
+    """
+    variants = [
+        {"name": str(at), "set": {"privacy.delta": at}} for at in (1e-4, 1e-7, 1e-5)
+    ]
     folder = run_untracked(tmp_path, **{**_SEARCH, "variants": variants})
     kept = spending_filter.stored_filter(folder)
     assert (kept.epsilon, kept.delta) == (8.0, 1e-7)
@@ -178,7 +191,9 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monke
     monkeypatch.setattr("sweep.planning.pricing.filter_of", lambda *_: other)
     monkeypatch.setattr(
         "sweep.runtime.runner.open_gate",
-        lambda *args, **named: used.append(named["total_filter"]) or open_gate(*args, **named),
+        lambda *args, **named: (
+            used.append(named["total_filter"]) or open_gate(*args, **named)
+        ),
     )
     resume(folder, tmp_path)
     assert used == [kept]
@@ -188,7 +203,9 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monke
 
 _EDITS = {
     "lost": lambda about: about.pop("filter"),
-    "more room": lambda about: about["filter"].update(budget=2 * about["filter"]["budget"]),
+    "more room": lambda about: about["filter"].update(
+        budget=2 * about["filter"]["budget"]
+    ),
     "another total": lambda about: about["filter"].update(epsilon=50.0),
     "no numbers": lambda about: about["filter"].update(order="x"),
 }
@@ -208,8 +225,17 @@ def test_a_filter_that_was_changed_is_refused(tmp_path):
 
 
 def test_only_a_baseline_without_noise_is_exempt(tmp_path):
-    private = {"name": "loud", "baseline": True, "set": {"privacy.noise_multiplier": 0.5}}
-    plain = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
+    private = {
+        "name": "loud",
+        "baseline": True,
+        "set": {"privacy.noise_multiplier": 0.5},
+    }
+    plain = {
+        "name": "sgd",
+        "baseline": True,
+        "set": {"engine": "sgd"},
+        "drop_axes": "all",
+    }
     fields = {**_PRIVATE, "variants": [plain, private, *_PRIVATE["variants"]]}
     for budget in ({"epsilon": 3.0}, {"total": 3.0}):
         plan = prepared_in(tmp_path, **fields, budget=budget).plan

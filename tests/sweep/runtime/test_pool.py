@@ -1,4 +1,6 @@
-"""The pool without Ray: an epoch needs Tune's permission and the driver's; trials are retried."""
+"""The pool without Ray: an epoch needs Tune's permission and the driver's; trials are
+retried.
+"""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +17,8 @@ WAIT = 0.05
 
 def jobs(count):
     return [
-        TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(f"t{i}")) for i in range(count)
+        TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(f"t{i}"))
+        for i in range(count)
     ]
 
 
@@ -25,7 +28,11 @@ def epoch(number):
 
 def report(trial_id, attempt, number, *, memory=0):
     return TrialEvent(
-        kind="epoch", trial_id=trial_id, attempt=attempt, report=epoch(number), memory=memory
+        kind="epoch",
+        trial_id=trial_id,
+        attempt=attempt,
+        report=epoch(number),
+        memory=memory,
     )
 
 
@@ -33,7 +40,9 @@ def finished(trial_id, attempt):
     result = TrialResult(
         trial_id=trial_id, epochs_done=1, stopped_early=False, metrics={}, privacy=None
     )
-    return TrialEvent(kind="finished", trial_id=trial_id, attempt=attempt, result=result)
+    return TrialEvent(
+        kind="finished", trial_id=trial_id, attempt=attempt, result=result
+    )
 
 
 def play_scene(scene, *, count=1, verdict=lambda event: GO_ON, sealed=False):
@@ -140,7 +149,9 @@ def test_a_budget_that_says_no_ends_the_trial():
         await pool.send(finished("t0", 1))
 
     full = Verdict("epsilon budget")
-    events = play_scene(scene, verdict=lambda event: full if event.kind == "epoch" else Verdict())
+    events = play_scene(
+        scene, verdict=lambda event: full if event.kind == "epoch" else Verdict()
+    )
     assert kinds(events) == ["started", "epoch", "finished"]
     assert events[-1].reason == "epsilon budget"
 
@@ -175,21 +186,34 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
 
     async def scene(pool):
         await taken(pool, "g0")
-        await pool.send(TrialEvent(kind="dying", trial_id="t0", attempt=1, reason=reason))
+        await pool.send(
+            TrialEvent(kind="dying", trial_id="t0", attempt=1, reason=reason)
+        )
         assert [(await taken(pool, f"g{i}")).attempt for i in range(1, 4)] == [2, 3, 4]
-        await pool.send(TrialEvent(kind="dying", trial_id="t0", attempt=4, reason=reason))
+        await pool.send(
+            TrialEvent(kind="dying", trial_id="t0", attempt=4, reason=reason)
+        )
         assert await waits(pool.take(0, "g4"))
 
     events = play_scene(scene)
     assert kinds(events) == ["started"] * 4 + ["failed"]
     died = "its worker processes died"
-    assert [event.reason for event in events] == ["", reason, died, died, f"{reason} (4 times)"]
+    assert [event.reason for event in events] == [
+        "",
+        reason,
+        died,
+        died,
+        f"{reason} (4 times)",
+    ]
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_draw_is_not_tried_again_after_a_failure_of_its_own(own):
     """One worker says why it failed, the other that the first is gone."""
-    gone, reason = "MachineFailed: RuntimeError at distributed_c10d.py:7", "ValueError at own.py:7"
+    gone, reason = (
+        "MachineFailed: RuntimeError at distributed_c10d.py:7",
+        "ValueError at own.py:7",
+    )
 
     async def scene(pool):
         await taken(pool, "g0")
@@ -269,5 +293,7 @@ def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once():
         assert await waits(pool.take(0, "g"))
         assert await pool.unfinished_trials() == {"t1": "ready"}
 
-    events = play_scene(scene, count=2, verdict=lambda event: Verdict("no time is left"))
+    events = play_scene(
+        scene, count=2, verdict=lambda event: Verdict("no time is left")
+    )
     assert kinds(events) == ["started"]

@@ -1,4 +1,6 @@
-"""A private selection from its start to its export: charges, released and sealed trials."""
+"""A private selection from its start to its export: charges, released and sealed
+trials.
+"""
 
 import io
 import json
@@ -48,15 +50,23 @@ _ID = "0123456789abcdef0123456789abcdef"
 
 
 def _fields(**fields):
-    """Two clip norms and a range of learning rates, which is what the toy's error grows with."""
+    """Two clip norms and a range of learning rates, which is what the toy's error grows
+    with.
+    """
     return {
         "variants": [],
-        "base": {"engine": "dp_sgd", "training": {"epochs": 2, "expected_batch_size": 30}},
+        "base": {
+            "engine": "dp_sgd",
+            "training": {"epochs": 2, "expected_batch_size": 30},
+        },
         "axes": {
             "privacy.max_grad_norm": [0.5, 1.0],
             "training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}},
         },
-        "search": {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 4}},
+        "search": {
+            "strategy": "private_selection",
+            "num_trials": {"law": "geometric", "mean": 4},
+        },
         **fields,
     }
 
@@ -112,7 +122,9 @@ def place(tmp_path):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A selection among three, delivered to a real tracking store; what it printed is in a file."""
+    """A selection among three, delivered to a real tracking store; what it printed is
+    in a file.
+    """
     place = Place(tmp_path_factory.mktemp("done"))
     settings, screen = place.settings, Console(file=io.StringIO(), width=140)
     make_store(settings)
@@ -121,7 +133,9 @@ def done(tmp_path_factory):
         prepared = place.prepare()
         view = view_of(prepared.space, prepared.plan, settings.home)
         with watching(view, screen, quiet=False) as watch:
-            run = runner.start(prepared, settings, command=["test"], function=TOY, watch=watch)
+            run = runner.start(
+                prepared, settings, command=["test"], function=TOY, watch=watch
+            )
         assert run.tracking_problem is None
     (place.path / "printed.txt").write_text(screen.file.getvalue())
     return run.folder
@@ -149,7 +163,9 @@ def test_the_best_by_validation_leaves_alone(done):
     assert len(draws) == _NUMBER
     assert len({draw.plan.config.training.learning_rate for draw in draws}) == _NUMBER
     errors = [draw.metrics["validation_ser"] for draw in draws]
-    assert record.metrics["validation_ser"] == min(error for error in errors if error is not None)
+    assert record.metrics["validation_ser"] == min(
+        error for error in errors if error is not None
+    )
 
 
 def test_the_ledger_is_charged_once_with_the_selection(done):
@@ -160,14 +176,18 @@ def test_the_ledger_is_charged_once_with_the_selection(done):
     (record,) = done.records()
     assert total.epsilon == record.metrics["epsilon"] == record.plan.epsilon
     assert total.num_releases == 1
-    assert certify(entry.release.configurations, delta=entry.delta).epsilon < total.epsilon
+    assert (
+        certify(entry.release.configurations, delta=entry.delta).epsilon < total.epsilon
+    )
 
 
 def test_no_file_outside_of_the_vault_reveals_another_trial(done):
     home, losers, (best,) = done.path.parent, _losers(done), done.records()
     error = best.metrics["ser"]
     assert error is not None
-    files = [p for p in home.parent.rglob("*") if p.is_file() and "vault" not in p.parts]
+    files = [
+        p for p in home.parent.rglob("*") if p.is_file() and "vault" not in p.parts
+    ]
     assert {"mlflow.db", "ledger.jsonl", "printed.txt"} <= {p.name for p in files}
     seen = {path: path.read_bytes() for path in files}
     for path, data in seen.items():
@@ -180,7 +200,9 @@ def test_no_file_outside_of_the_vault_reveals_another_trial(done):
 def test_output_while_it_runs_reveals_no_result_and_no_number(done):
     printed = (done.path.parent.parent / "printed.txt").read_text()
     assert "the best of a secret number of trials" in printed
-    assert len([line for line in printed.splitlines() if not line.endswith(" ...")]) == 1
+    assert (
+        len([line for line in printed.splitlines() if not line.endswith(" ...")]) == 1
+    )
     assert "1 of 1 done" in printed
 
 
@@ -188,7 +210,12 @@ def test_no_command_shows_or_exports_another_trial(done, tmp_path, monkeypatch, 
     monkeypatch.setenv("SWEEP_HOME", str(done.path.parent))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for command in (
-        *(["show", "toy"], ["show", "toy", "--json"], ["list", "--json"], ["ledger", "--json"]),
+        *(
+            ["show", "toy"],
+            ["show", "toy", "--json"],
+            ["list", "--json"],
+            ["ledger", "--json"],
+        ),
         ["export", "toy", "--to", str(tmp_path / "export")],
         ["report", "toy", "--output", str(tmp_path / "report")],
         ["compare", "toy", "toy"],
@@ -196,7 +223,9 @@ def test_no_command_shows_or_exports_another_trial(done, tmp_path, monkeypatch, 
         assert cli.run(command) == 0, (command, capfd.readouterr())
     assert cli.run(["export", "toy", "--trial", "draw-0"]) == 2
     out, err = capfd.readouterr()
-    assert "expected the name or the id of a trial of toy, got 'draw-0': 0 trials" in err
+    assert (
+        "expected the name or the id of a trial of toy, got 'draw-0': 0 trials" in err
+    )
     files = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     for value in _losers(done):
         assert not _shows((out + err).encode() + files, value)
@@ -223,7 +252,9 @@ def test_epochs_of_the_best_say_nothing_of_what_one_trial_had_spent(done):
     rows = done.epochs(record.plan.id)
     assert [row["epochs_done"] for row in rows] == [1, 2]
     assert all("validation_ser" in row["metrics"] for row in rows)
-    assert not any(name.startswith("epsilon") for row in rows for name in row["metrics"])
+    assert not any(
+        name.startswith("epsilon") for row in rows for name in row["metrics"]
+    )
 
 
 class Crash(BaseException):
@@ -244,12 +275,22 @@ def _after(call):
 
 _STEPS = {
     "before the draws": lambda patch: patch.setattr(Vault, "seal", _crash),
-    "between draws and charge": lambda patch: patch.setattr(Vault, "seal", _after(Vault.seal)),
+    "between draws and charge": lambda patch: patch.setattr(
+        Vault, "seal", _after(Vault.seal)
+    ),
     "before the charge": lambda patch: patch.setattr(Ledger, "charge", _crash),
-    "after the charge": lambda patch: patch.setattr(Ledger, "charge", _after(Ledger.charge)),
-    "in a trial": lambda patch: patch.setattr(toy_trial, "_fault", _fourth_call(_crash)),
-    "before the best leaves": lambda patch: patch.setattr(selection, "release_best", _crash),
-    "while the best leaves": lambda patch: patch.setattr(selected_trial, "_of_the_release", _crash),
+    "after the charge": lambda patch: patch.setattr(
+        Ledger, "charge", _after(Ledger.charge)
+    ),
+    "in a trial": lambda patch: patch.setattr(
+        toy_trial, "_fault", _fourth_call(_crash)
+    ),
+    "before the best leaves": lambda patch: patch.setattr(
+        selection, "release_best", _crash
+    ),
+    "while the best leaves": lambda patch: patch.setattr(
+        selected_trial, "_of_the_release", _crash
+    ),
     "before it is noted": lambda patch: patch.setattr(Vault, "select", _crash),
 }
 
@@ -270,7 +311,9 @@ def _same_secrets(place, patch):
 
 def _outcome(folder):
     (record,) = folder.records()
-    drawn = [(t.id.rpartition("-")[0], t.values) for t in Vault(folder).draws.plan().trials]
+    drawn = [
+        (t.id.rpartition("-")[0], t.values) for t in Vault(folder).draws.plan().trials
+    ]
     entries = [(e.trial, e.release) for e in ledger_of(folder).entries()]
     figures = {name: record.metrics[name] for name in ("ser", "epsilon")}
     return record.plan.values, figures, drawn, entries
@@ -308,12 +351,15 @@ def test_a_ray_that_fails_names_the_sweep_and_not_its_vault(place, monkeypatch):
     with pytest.raises(SweepError) as problem:
         place.run()
     assert str(problem.value) == (
-        "Ray failed (its gcs_server died); finished epochs are saved: `sweep resume toy` continues"
+        "Ray failed (its gcs_server died); finished epochs are saved: `sweep resume"
+        " toy` continues"
     )
 
 
 def breaking(error, *, of):
-    """A fault of the toy that is raised in the draws of these numbers, from 0, and who has run."""
+    """A fault of the toy that is raised in the draws of these numbers, from 0, and who
+    has run.
+    """
     seen = []
 
     def fault(folder, rank, epoch):
@@ -325,14 +371,18 @@ def breaking(error, *, of):
     return fault, seen
 
 
-def test_where_the_machine_fails_a_draw_nothing_leaves_until_it_is_run_again(place, monkeypatch):
+def test_where_the_machine_fails_a_draw_nothing_leaves_until_it_is_run_again(
+    place, monkeypatch
+):
     fault, seen = breaking(MemoryError(toy_trial.PRIVATE), of=[_NUMBER - 1])
     with monkeypatch.context() as patch:
         patch.setattr(toy_trial, "_fault", fault)
         with refused("a draw failed, so nothing is released", TrialFailed) as failure:
             place.run()
     assert toy_trial.PRIVATE not in str(failure.value)
-    assert "MemoryError" not in str(failure.value), "what went wrong is an outcome of that trial"
+    assert "MemoryError" not in str(failure.value), (
+        "what went wrong is an outcome of that trial"
+    )
     assert not set(seen) & set(re.findall(r"[\w-]+", str(failure.value)))
     assert place.folder.records() == []
     place.resume()
@@ -347,7 +397,9 @@ _OWN_FAILURES = [
 
 
 @pytest.mark.parametrize("error", _OWN_FAILURES, ids=lambda error: type(error).__name__)
-def test_a_draw_that_fails_by_itself_is_the_worst_and_is_not_drawn_again(place, monkeypatch, error):
+def test_a_draw_that_fails_by_itself_is_the_worst_and_is_not_drawn_again(
+    place, monkeypatch, error
+):
     """Chosen among those that succeed, the best would cost more than its price."""
     fault, seen = breaking(error, of=[0])
     monkeypatch.setattr(toy_trial, "_fault", fault)
@@ -360,12 +412,18 @@ def test_a_draw_that_fails_by_itself_is_the_worst_and_is_not_drawn_again(place, 
     assert len(seen) == _NUMBER
     shown = place.path / "home" / "toy"
     public = b"".join(
-        p.read_bytes() for p in shown.rglob("*") if "vault" not in p.parts and p.is_file()
+        p.read_bytes()
+        for p in shown.rglob("*")
+        if "vault" not in p.parts and p.is_file()
     )
     assert lost.plan.id.encode() not in public
     assert lost.reason.encode() not in public
     place.unseal()
-    assert sorted(record.status for record in place.folder.records()) == ["done", "done", "failed"]
+    assert sorted(record.status for record in place.folder.records()) == [
+        "done",
+        "done",
+        "failed",
+    ]
     assert ledger_check.check(place.settings) == []
 
 
@@ -381,7 +439,9 @@ def test_where_every_draw_fails_by_itself_nothing_leaves(place, monkeypatch, lin
     assert [record.status for record in place.folder.records()] == _NUMBER * ["failed"]
 
 
-def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, monkeypatch, line):
+def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(
+    place, monkeypatch, line
+):
     draw(monkeypatch, 0)
     law = {"strategy": "private_selection", "num_trials": {"law": "poisson", "mean": 2}}
     assert place.run(search=law).records() == []
@@ -392,7 +452,10 @@ def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, mon
 
 def test_a_configuration_that_is_drawn_twice_is_two_trials(place):
     axes = {"privacy.max_grad_norm": [0.5, 1.0]}
-    law = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 2}}
+    law = {
+        "strategy": "private_selection",
+        "num_trials": {"law": "geometric", "mean": 2},
+    }
     folder = place.run(axes=axes, search=law)
     draws = Vault(folder).draws.records()
     assert len(draws) == _NUMBER
@@ -409,7 +472,9 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(place):
     assert (place.names(), len(place.ledger.entries())) == (["toy"], 1)
 
 
-def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(place, monkeypatch):
+def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(
+    place, monkeypatch
+):
     drawn = search.draw_points
 
     def draw_with_less_noise(*given):
@@ -436,13 +501,17 @@ def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, line
 
     before = ledger.entries()
     errors = sorted(r.metrics["ser"] or 0.0 for r in Vault(folder).draws.records())
-    assert f"{number} trials together cost epsilon" in line.says("unseal", "toy", "--yes")
+    assert f"{number} trials together cost epsilon" in line.says(
+        "unseal", "toy", "--yes"
+    )
     assert sorted(r.metrics["ser"] or 0.0 for r in folder.records()) == errors
     assert "was unsealed" in line.says("show", "toy")
     assert not Vault(folder).path.exists()
 
     assert ledger.entries()[: len(before)] == before  # no entry is ever lost
-    (one,) = {e.release for e in ledger.entries() if e.trial != SELECTION and e.epochs == 2}
+    (one,) = {
+        e.release for e in ledger.entries() if e.trial != SELECTION and e.epochs == 2
+    }
     spent = ledger.spend(before[0].dataset)
     expected = certify([one] * number, delta=before[0].delta)
     assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
@@ -493,7 +562,9 @@ def _forget_result(draws):
 
 
 def test_a_vault_that_has_lost_something_is_not_opened(place):
-    """Without an entry for every epoch the trials would cost less than they showed, or nothing."""
+    """Without an entry for every epoch the trials would cost less than they showed, or
+    nothing.
+    """
     folder, home, kept = place.run(), place.settings.home, place.path / "kept"
     paid = place.ledger.entries()
     shutil.copytree(home, kept)
@@ -533,8 +604,12 @@ def test_a_copy_of_a_private_selection_releases_no_second_best(place, monkeypatc
     assert len(place.ledger.entries()) == 1
 
 
-def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path, monkeypatch):
-    """Files by their names without ids, lines by number, and no time before the release."""
+def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(
+    tmp_path, monkeypatch
+):
+    """Files by their names without ids, lines by number, and no time before the
+    release.
+    """
     found = []
     for number in (1, 7):
         draw(monkeypatch, number)
@@ -544,7 +619,9 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path
         released = folder.state().trial(record.plan.id).result or {}
         vault = Vault(folder)
         drawn = vault.draws.plan().trials
-        last = max(row["time"] for trial in drawn for row in vault.draws.epochs(trial.id))
+        last = max(
+            row["time"] for trial in drawn for row in vault.draws.epochs(trial.id)
+        )
         assert all(row["time"] >= last for row in folder.epochs(record.plan.id))
         files = [p for p in place.rglob("*") if p.is_file() and "vault" not in p.parts]
         inside = folder.trial_folder(record.plan.id)
@@ -552,7 +629,10 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path
         assert released["time"] >= last
         found.append(
             sorted(
-                (re.sub(r"[0-9a-f]{12,}|/[17]/", "#", str(p)), p.read_bytes().count(b"\n"))
+                (
+                    re.sub(r"[0-9a-f]{12,}|/[17]/", "#", str(p)),
+                    p.read_bytes().count(b"\n"),
+                )
                 for p in files
                 if p.suffix not in (".u64", ".key", ".npy", ".safetensors")
             )
@@ -572,7 +652,9 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(place, monkeypatch, s
             place.unseal()
     assert spend_of(folder)[0] is not None
     place.unseal()
-    keys = [(e.trial, e.attempt, e.first_epoch, e.epochs) for e in place.ledger.entries()]
+    keys = [
+        (e.trial, e.attempt, e.first_epoch, e.epochs) for e in place.ledger.entries()
+    ]
     assert len(keys) == len(set(keys))
     assert len(folder.records()) == spend_of(folder)[0].num_releases == _NUMBER
 

@@ -1,4 +1,6 @@
-"""A sweep on a cluster of two Ray nodes, by its address, with storage that both share."""
+"""A sweep on a cluster of two Ray nodes, by its address, with storage that both
+share.
+"""
 
 import importlib
 import json
@@ -33,7 +35,8 @@ resources: {workers: 2}
 def cluster():
     """Two nodes of one CPU each: a trial of two workers must lie on both."""
     made = importlib.import_module("ray.cluster_utils").Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 100_000_000}
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": 100_000_000},
     )
     made.add_node(num_cpus=1, object_store_memory=100_000_000)
     yield made
@@ -44,7 +47,15 @@ def run(cluster, place, text, name, *options):
     """`sweep run` with a home in `place`, which has ended."""
     space = place / "space.yaml"
     space.write_text(text)
-    command = ["run", str(space), "--address", cluster.address, "--name", name, *options]
+    command = [
+        "run",
+        str(space),
+        "--address",
+        cluster.address,
+        "--name",
+        name,
+        *options,
+    ]
     return subprocess.run(
         [sys.executable, "-m", "sweep", *command],
         capture_output=True,
@@ -59,7 +70,10 @@ def run(cluster, place, text, name, *options):
 def test_two_nodes_run_one_sweep(cluster, tmp_path):
     done = run(cluster, tmp_path, SPACE, "two", "--json")
     assert done.returncode == 0, done.stderr[-2_000:]
-    assert [trial["status"] for trial in json.loads(done.stdout)["trials"]] == ["done", "done"]
+    assert [trial["status"] for trial in json.loads(done.stdout)["trials"]] == [
+        "done",
+        "done",
+    ]
     folder = SweepFolder(tmp_path / "home" / "two")
     said = [record.privacy.workers for record in folder.records() if record.privacy]
     assert said == ["2 workers, each a process of its own"] * 2
@@ -113,5 +127,7 @@ def test_workers_that_do_not_fit_the_cluster_leave_the_name_free(cluster, tmp_pa
     assert done.returncode == 2
     *progress, error = done.stderr.splitlines()
     assert progress[0] == "starting Ray ..."
-    assert error.startswith("error: expected slots * workers * cpus_per_worker <= 2 CPUs")
+    assert error.startswith(
+        "error: expected slots * workers * cpus_per_worker <= 2 CPUs"
+    )
     assert not (tmp_path / "home" / "wide").exists()

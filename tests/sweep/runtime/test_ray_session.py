@@ -33,7 +33,9 @@ pytestmark = [
 
 @pytest.fixture
 def ended(monkeypatch):
-    """How sessions of a Ray that is started in name only end: a shutdown, or an exit code."""
+    """How sessions of a Ray that is started in name only end: a shutdown, or an exit
+    code.
+    """
     ends = []
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
@@ -79,10 +81,16 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(monke
     [
         ([Exception(SLOW)], 2, nullcontext()),
         ([Exception(SLOW)] * 3, 3, refused("3 tries", SweepError)),
-        ([ValueError("no such option")], 1, pytest.raises(ValueError, match="no such option")),
+        (
+            [ValueError("no such option")],
+            1,
+            pytest.raises(ValueError, match="no such option"),
+        ),
     ],
 )
-def test_a_node_that_is_too_slow_alone_is_started_again(failures, tries, ends, monkeypatch):
+def test_a_node_that_is_too_slow_alone_is_started_again(
+    failures, tries, ends, monkeypatch
+):
     """Replace Ray's own start by one that fails with these, then succeeds."""
     left, calls = iter(failures), []
 
@@ -98,18 +106,25 @@ def test_a_node_that_is_too_slow_alone_is_started_again(failures, tries, ends, m
     assert calls == [{"num_cpus": 2}] * tries
 
 
-def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(ended, monkeypatch):
+def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
+    ended, monkeypatch
+):
     """After a shutdown Ray would end this process at the next call of any thread."""
     daemon = subprocess.Popen(["sleep", "60"])
     try:
         with ray_session.session(RunSettings()):
-            monkeypatch.setitem(ray_session._daemons, "raylet", psutil.Process(daemon.pid))
+            monkeypatch.setitem(
+                ray_session._daemons, "raylet", psutil.Process(daemon.pid)
+            )
             assert ray_session.dead_daemon() is None
             daemon.kill()
             daemon.wait()
         assert ended == [0]
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
-        with refused("start a new process", SweepError), ray_session.session(RunSettings()):
+        with (
+            refused("start a new process", SweepError),
+            ray_session.session(RunSettings()),
+        ):
             raise AssertionError("a dead Ray is used")
     finally:
         daemon.kill()
@@ -120,8 +135,12 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(ended, mon
     ("failure", "code"),
     [(None, 0), (SweepError("Ray broke down"), 1), (InvalidInput("expected rows"), 2)],
 )
-def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(ended, failure, code):
-    """A shutdown would end this process at their next call, before a failure has its line."""
+def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
+    ended, failure, code
+):
+    """A shutdown would end this process at their next call, before a failure has its
+    line.
+    """
     over = threading.Event()
     thread = ray_session.caller(over.wait, 60.0)
     thread.start()
@@ -142,11 +161,15 @@ def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(ended, 
 @pytest.mark.parametrize(
     ("still_called", "interrupted"), [(False, False), (True, False), (False, True)]
 )
-def test_agents_end_with_a_raylet_that_was_killed(ended, monkeypatch, still_called, interrupted):
-    """Ray gives a raylet one second to end them, which a busy machine does not keep; after an
-    interrupt they have no parent.
+def test_agents_end_with_a_raylet_that_was_killed(
+    ended, monkeypatch, still_called, interrupted
+):
+    """Ray gives a raylet one second to end them, which a busy machine does not keep;
+    after an interrupt they have no parent.
     """
-    raylet = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
+    raylet = subprocess.Popen(
+        ["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE
+    )
     agent = psutil.Process(int(raylet.stdout.readline()))
 
     def shut_down():
@@ -162,7 +185,9 @@ def test_agents_end_with_a_raylet_that_was_killed(ended, monkeypatch, still_call
         if still_called:
             thread.start()
         with ends, ray_session.session(RunSettings()):
-            monkeypatch.setitem(ray_session._daemons, "raylet", psutil.Process(raylet.pid))
+            monkeypatch.setitem(
+                ray_session._daemons, "raylet", psutil.Process(raylet.pid)
+            )
         psutil.wait_procs([agent], timeout=60)
         assert not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE
         assert ray_session._daemons == {} or still_called
@@ -197,22 +222,24 @@ def test_the_address_that_auto_stands_for_must_answer(silent_port, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "address", ["", "local", "nowhere", "127.0.0.1", "ray://127.0.0.1", "http://127.0.0.1:8265"]
+    "address",
+    ["", "local", "nowhere", "127.0.0.1", "ray://127.0.0.1", "http://127.0.0.1:8265"],
 )
 def test_an_address_of_another_form_is_refused_at_once(address):
     with refused(rf"address to be HOST:PORT .* or auto .*'{address}'"):
         require_executor(RunSettings(address=address))
 
 
-# What the shell of a user of another Ray may have: each alone stops a cluster of our own, or a
-# sweep on it.
+# What the shell of a user of another Ray may have: each alone stops a cluster of our
+# own, or a sweep on it.
 OTHERS = {
     "RAY_ADDRESS": "auto",
     "RAY_REDIS_ADDRESS": "127.0.0.1:1",
     "RAY_CLIENT_MODE": "1",
     "RAY_USE_TLS": "1",
     "RAY_RUNTIME_ENV_HOOK": "nowhere.hook",
-    "RAY_JOB_CONFIG_JSON_ENV_VAR": '{"runtime_env": {"working_dir": "gcs://nowhere.zip"}}',
+    "RAY_JOB_CONFIG_JSON_ENV_VAR": '{"runtime_env": {"working_dir":'
+    ' "gcs://nowhere.zip"}}',
     "RAY_OVERRIDE_RESOURCES": '{"CPU": 0}',
     "RAY_TRAIN_V2_ENABLED": "0",
     "RAY_AUTH_TOKEN_PATH": "/nowhere/token",
@@ -220,14 +247,20 @@ OTHERS = {
 
 
 def run_toy_beside(folder, ray_files, **variables):
-    """A sweep on Ray in a process with these variables, whose Ray has its files in `ray_files`."""
+    """A sweep on Ray in a process with these variables, whose Ray has its files in
+    `ray_files`.
+    """
     program = f"""
 from pathlib import Path
 from tests.sweep.sweeps import run_toy
 done = run_toy(Path({str(folder)!r}), resources={{"executor": "gang"}}, name="beside")
 print({{record.status.value for record in done.folder.records()}})
 """
-    own = {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(ray_files), "SWEEP_TRACKING": "none"}
+    own = {
+        "PYTHONPATH": str(ROOT),
+        "RAY_TMPDIR": str(ray_files),
+        "SWEEP_TRACKING": "none",
+    }
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
@@ -246,7 +279,9 @@ def ray_files():
 
 
 @pytest.mark.slow  # starts a Ray in a process of its own, as the next one
-def test_a_sweep_ignores_another_ray_that_the_environment_names(tmp_path, ray_files, silent_port):
+def test_a_sweep_ignores_another_ray_that_the_environment_names(
+    tmp_path, ray_files, silent_port
+):
     """And the address file that a killed Ray has left."""
     (ray_files / "ray").mkdir()
     (ray_files / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{silent_port}")
@@ -256,11 +291,22 @@ def test_a_sweep_ignores_another_ray_that_the_environment_names(tmp_path, ray_fi
 
 @pytest.mark.slow  # starts two Rays
 @pytest.mark.parametrize("named", [False, True])
-def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(tmp_path, ray_files, named):
+def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(
+    tmp_path, ray_files, named
+):
     start = "import ray.scripts.scripts; ray.scripts.scripts.main()"
     words = ("start", "--head", "--block", "--port=0", "--include-dashboard=false")
-    command = [sys.executable, "-c", start, *words, "--temp-dir", str(ray_files / "ray")]
-    other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-c",
+        start,
+        *words,
+        "--temp-dir",
+        str(ray_files / "ray"),
+    ]
+    other = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         address = ray_files / "ray" / "ray_current_cluster"
         deadline = time.monotonic() + 120
@@ -272,8 +318,12 @@ def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(tmp_path, ray_files
         variables = {"RAY_ADDRESS": address.read_text()} if named else {}
         run_toy_beside(tmp_path, ray_files, **variables)
         assert len(list((ray_files / "ray").glob("session_2*"))) == 1
-        assert [path.name for path in ray_files.iterdir()] == ["ray"], "it had a Ray of its own"
-        assert all(process.is_running() for process in running if "raylet" in process.name())
+        assert [path.name for path in ray_files.iterdir()] == ["ray"], (
+            "it had a Ray of its own"
+        )
+        assert all(
+            process.is_running() for process in running if "raylet" in process.name()
+        )
     finally:
         for process in (*psutil.Process(other.pid).children(recursive=True), other):
             with suppress(psutil.NoSuchProcess):
@@ -282,17 +332,23 @@ def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(tmp_path, ray_files
 
 
 def test_what_threads_of_ray_print_is_not_heard(ended, capsys, monkeypatch):
-    """It says in paragraphs what the sweep says in a line; all else is for people, on stderr."""
+    """It says in paragraphs what the sweep says in a line; all else is for people, on
+    stderr.
+    """
 
     def from_a_thread(name, words):
         thread = threading.Thread(target=print, args=[words], name=name)
         thread.start()
         thread.join()
 
-    died = "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM), ..."
+    died = (
+        "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM), ..."
+    )
     with ray_session.session(RunSettings()):
         assert not ray_session.took_memory()
-        from_a_thread("ray_listen_error_messages", "(raylet) A worker died or was killed")
+        from_a_thread(
+            "ray_listen_error_messages", "(raylet) A worker died or was killed"
+        )
         assert not ray_session.took_memory()
         from_a_thread("ray_listen_error_messages", died)
         assert ray_session.took_memory()
@@ -302,7 +358,9 @@ def test_what_threads_of_ray_print_is_not_heard(ended, capsys, monkeypatch):
     assert capsys.readouterr() == ("", "a line of another thread\na line of this one\n")
 
 
-def test_the_folder_of_a_ray_is_its_owners_alone_and_ends_with_it(ended, ray_files, monkeypatch):
+def test_the_folder_of_a_ray_is_its_owners_alone_and_ends_with_it(
+    ended, ray_files, monkeypatch
+):
     """Ray's own folder lets every user of the machine write into it."""
     made = []
 
@@ -335,17 +393,34 @@ _LOGGED = "[2026-11-28 09:04:25,621 W 7699 7699] gcs_client.cc:210: Failed: Inva
 @pytest.mark.parametrize(
     ("error", "logged", "words"),
     [
-        (ray.exceptions.AuthenticationError, "", "refused the token: expected RAY_AUTH_MODE=token"),
-        (ConnectionError, f"{_LOGGED}\n" * 3, "refused the token: expected RAY_AUTH_MODE=token"),
-        (ray.exceptions.RaySystemError, "", "expected address to be that of a running Ray cluster"),
+        (
+            ray.exceptions.AuthenticationError,
+            "",
+            "refused the token: expected RAY_AUTH_MODE=token",
+        ),
+        (
+            ConnectionError,
+            f"{_LOGGED}\n" * 3,
+            "refused the token: expected RAY_AUTH_MODE=token",
+        ),
+        (
+            ray.exceptions.RaySystemError,
+            "",
+            "expected address to be that of a running Ray cluster",
+        ),
     ],
 )
 def test_a_cluster_that_refuses_is_one_line(monkeypatch, capfd, error, logged, words):
-    """Ray's libraries write on stderr themselves; what others write there meanwhile is kept."""
+    """Ray's libraries write on stderr themselves; what others write there meanwhile is
+    kept.
+    """
 
     def init(**options):
         os.write(2, f"{logged}a line of another thread\n".encode())
-        raise error("Token authentication is enabled but the token is missing.\n  See Ray's pages")
+        raise error(
+            "Token authentication is enabled but the token is missing.\n  See Ray's"
+            " pages"
+        )
 
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
@@ -381,7 +456,11 @@ def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "", "without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"),
+        (
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",
+            "",
+            "without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0",
+        ),
         ("RAY_AUTH_MODE", "disabled", "RAY_AUTH_MODE to be token.*got 'disabled'"),
     ],
 )

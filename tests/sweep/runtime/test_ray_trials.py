@@ -1,5 +1,6 @@
-"""Trials on a real Ray: same results as in one process, exact stops, recovery; the metrics of a
-running sweep match its files, under the names that panels use. One cluster.
+"""Trials on a real Ray: same results as in one process, exact stops, recovery; the
+metrics of a running sweep match its files, under the names that panels use. One
+cluster.
 """
 
 import importlib
@@ -48,13 +49,19 @@ from trainables.system import checkpoint
 pytestmark = IGNORED
 ROOT = Path(__file__).parents[3]
 SETTINGS = RunSettings(
-    function="tests.sweep.toy_trial:run", dashboard=False, slots=1, workers=2, gpus_per_worker=0
+    function="tests.sweep.toy_trial:run",
+    dashboard=False,
+    slots=1,
+    workers=2,
+    gpus_per_worker=0,
 )
 ALONE = SETTINGS.model_copy(update={"workers": 1})
 LOCAL = SETTINGS.model_copy(update={"executor": "local"})
 NUM_GPUS = 8
 DEVICES = RunSettings(
-    function="tests.sweep.runtime.test_ray_trials:say_where", dashboard=False, gpus_per_worker=1
+    function="tests.sweep.runtime.test_ray_trials:say_where",
+    dashboard=False,
+    gpus_per_worker=1,
 )
 
 
@@ -68,8 +75,11 @@ def own_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The machine has no GPU: Ray is told of eight, and torch's count of them is a stand-in."""
-    import ray  # as a notebook may have done before: the session asks for its token all the same
+    """The machine has no GPU: Ray is told of eight, and torch's count of them is a
+    stand-in.
+    """
+    # as a notebook may have done before: the session asks for its token all the same
+    import ray
 
     assert not ray.is_initialized()
     with pytest.MonkeyPatch.context() as patch:
@@ -85,7 +95,12 @@ def make_jobs(folder, *, count=2, epochs=3):
     for index in range(count):
         place = folder / "trials" / f"t{index}"
         place.mkdir(parents=True)
-        training = {"epochs": epochs, "num_workers": 2, "expected_batch_size": 2, "seed": index}
+        training = {
+            "epochs": epochs,
+            "num_workers": 2,
+            "expected_batch_size": 2,
+            "seed": index,
+        }
         jobs.append(
             TrialJob(
                 trial_id=f"t{index}",
@@ -98,10 +113,16 @@ def make_jobs(folder, *, count=2, epochs=3):
 
 
 def driver_of(jobs, place):
-    """A process after two epochs of the last job, and the variable that its own ones inherit."""
+    """A process after two epochs of the last job, and the variable that its own ones
+    inherit.
+    """
     mark = f"SWEEP_TEST_{place.name}"
     fields = [
-        {"id": j.trial_id, "config": j.config.model_dump(mode="json"), "folder": str(j.folder)}
+        {
+            "id": j.trial_id,
+            "config": j.config.model_dump(mode="json"),
+            "folder": str(j.folder),
+        }
         for j in jobs
     ]
     driver = subprocess.Popen(
@@ -128,7 +149,11 @@ class Diary:
     def __call__(self, event):
         self.events.append(event)
         limit = self._limits.get(event.trial_id)
-        if event.report is not None and limit is not None and event.report.epochs_done >= limit:
+        if (
+            event.report is not None
+            and limit is not None
+            and event.report.epochs_done >= limit
+        ):
             return Verdict("budget")
         return GO_ON
 
@@ -150,7 +175,9 @@ def trained_epochs(job):
 
 def sequential(folder, *, count, epochs=3):
     diary = Diary()
-    run_trials(make_jobs(folder, count=count, epochs=epochs), events=diary, settings=LOCAL)
+    run_trials(
+        make_jobs(folder, count=count, epochs=epochs), events=diary, settings=LOCAL
+    )
     return diary
 
 
@@ -173,9 +200,14 @@ class Waits:
         assert ray.get(pool.take.remote(0, "g")) is None
 
 
-# First in the file: a gang still starts when its pool is gone, and must have ended before Ray.
-@pytest.mark.parametrize("gang", [Waits, pytest.param(tune.worker_group, marks=pytest.mark.slow)])
-def test_what_tune_does_not_explore_is_not_trained(worker_group, cluster, tmp_path, monkeypatch):
+# First in the file: a gang still starts when its pool is gone, and must have ended
+# before Ray.
+@pytest.mark.parametrize(
+    "gang", [Waits, pytest.param(tune.worker_group, marks=pytest.mark.slow)]
+)
+def test_what_tune_does_not_explore_is_not_trained(
+    worker_group, cluster, tmp_path, monkeypatch
+):
     monkeypatch.setattr(tune.tune, "Tuner", Idle)
     monkeypatch.setattr(tune, "gang", worker_group)
     jobs, diary = make_jobs(tmp_path), Diary()
@@ -189,16 +221,19 @@ def test_a_resumed_sweep_stops_a_trial_by_the_epochs_on_disk(cluster, tmp_path):
     """Alone in its Tune it would be the best of its rung."""
     (job,), diary = make_jobs(tmp_path, count=1), Diary()
     past = [
-        PastEpoch(trial_id=f"p{i}", epochs_done=1, metrics={SETTINGS.metric: 0.0}) for i in range(3)
+        PastEpoch(trial_id=f"p{i}", epochs_done=1, metrics={SETTINGS.metric: 0.0})
+        for i in range(3)
     ]
     asha = SETTINGS.model_copy(update={"scheduler": "asha", "max_epochs": 100})
     run_trials([job], events=diary, settings=asha, past=past)
     assert trained_epochs(job) == [1]
 
 
-def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(cluster, tmp_path):
-    """One worker serves trials that end in every way; each is better than all before it, whatever
-    the seed, but the last one, which the scheduler stops.
+def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
+    cluster, tmp_path
+):
+    """One worker serves trials that end in every way; each is better than all before
+    it, whatever the seed, but the last one, which the scheduler stops.
     """
     jobs, worker_group = make_jobs(tmp_path / "gang", count=7), Diary(t2=2, t5=1)
     for index, rate in enumerate((0.1, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1.0)):
@@ -224,7 +259,9 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     )
     assert worker_group.ser("t4") == alone.ser("t4")
     reported = [
-        event.report.epochs_done for event in worker_group.of("t4", "epoch") if event.report
+        event.report.epochs_done
+        for event in worker_group.of("t4", "epoch")
+        if event.report
     ]
     assert reported == [1, 2, 3]
     where = {line.split(" ", 1)[1] for job in jobs for line in trained(job)}
@@ -233,9 +270,17 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
 
     assert trained_epochs(jobs[2]) == [1, 2], "the budget stops at its epoch"
     assert trained_epochs(jobs[5]) == [1]
-    assert trained_epochs(jobs[6]) == [1], "the last trial, stopped: nothing waits for ever"
-    reasons = {name: worker_group.of(name, "finished")[0].reason for name in ("t2", "t4", "t6")}
-    assert reasons == {"t2": "budget", "t4": "", "t6": "stopped by the scheduler of Ray Tune"}
+    assert trained_epochs(jobs[6]) == [1], (
+        "the last trial, stopped: nothing waits for ever"
+    )
+    reasons = {
+        name: worker_group.of(name, "finished")[0].reason for name in ("t2", "t4", "t6")
+    }
+    assert reasons == {
+        "t2": "budget",
+        "t4": "",
+        "t6": "stopped by the scheduler of Ray Tune",
+    }
     assert worker_group.of("t2", "finished")[0].result.stopped_early
 
     (failed,) = worker_group.of("t3", "failed")
@@ -243,8 +288,8 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert "account" not in failed.reason, "private text stays in the worker"
     assert not (tmp_path / "gang" / ".ray").exists(), "Ray's own files are gone"
 
-    # Nothing listens beyond this machine: Ray's daemons, driver, actors, agents and workers, and
-    # what torch.distributed opens between two of them.
+    # Nothing listens beyond this machine: Ray's daemons, driver, actors, agents and
+    # workers, and what torch.distributed opens between two of them.
     own = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
     listening = {name for name, places in found.items() if places & own}
     assert {"gcs_server", "raylet", "ray::RayTrainWorker"} <= listening
@@ -253,12 +298,16 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
 
 
 def _note_listeners(found, event):
-    """Where this process and those below it listen, by their names, while a trial trains."""
+    """Where this process and those below it listen, by their names, while a trial
+    trains.
+    """
     if event.kind == "epoch" and event.trial_id == "t0":
         for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
             with suppress(psutil.Error):
                 sockets = process.net_connections(kind="inet")
-                places = {str(s.laddr.ip) for s in sockets if s.status == psutil.CONN_LISTEN}
+                places = {
+                    str(s.laddr.ip) for s in sockets if s.status == psutil.CONN_LISTEN
+                }
                 name = (process.cmdline() or [""])[0].rpartition("/")[2]
                 found.setdefault(name.partition(".")[0], set()).update(places)
 
@@ -272,7 +321,11 @@ class KillsItsOwn(Diary):
         self.killed = 0
 
     def __call__(self, event):
-        if event.report is not None and event.report.epochs_done == 2 and not self.killed:
+        if (
+            event.report is not None
+            and event.report.epochs_done == 2
+            and not self.killed
+        ):
             for process in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):  # others come and go
                     if process.cmdline()[0].startswith(self._names):
@@ -309,9 +362,14 @@ def test_a_killed_worker_or_tune_trial_costs_no_acknowledged_epoch(
 
 
 @pytest.mark.slow
-def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(cluster, tmp_path, capfd):
+def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(
+    cluster, tmp_path, capfd
+):
     alone = sequential(tmp_path / "alone", count=2, epochs=4)
-    jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), KillsItsOwn("ray::Pool")
+    jobs, diary = (
+        make_jobs(tmp_path / "gang", count=2, epochs=4),
+        KillsItsOwn("ray::Pool"),
+    )
     capfd.readouterr()
     with pytest.raises(SweepError) as problem:
         run_trials(jobs, events=diary, settings=SETTINGS)
@@ -346,7 +404,9 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(daemon, tmp_pa
 
 
 @pytest.mark.slow
-def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(cluster, tmp_path):
+def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(
+    cluster, tmp_path
+):
     (job,) = make_jobs(tmp_path, count=1, epochs=50)
     (job.folder / "slow").write_text("0.2")
 
@@ -367,12 +427,14 @@ def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(cluste
 
 
 def say_where(config, *, folder, comm, report, **_):
-    """A trial function: report an epoch, write this worker's device and the GPUs that it sees, wait
-    for both trials to do so, and fail.
+    """A trial function: report an epoch, write this worker's device and the GPUs that
+    it sees, wait for both trials to do so, and fail.
     """
     report(EpochReport(epochs_done=1, seconds=0.0, metrics={}))
     seen, ray = os.environ.get("CUDA_VISIBLE_DEVICES"), importlib.import_module("ray")
-    given = ray.get_gpu_ids() if ray.is_initialized() else []  # else it would start a Ray
+    given = (
+        ray.get_gpu_ids() if ray.is_initialized() else []
+    )  # else it would start a Ray
     (folder / "where").write_text(f"{comm.device} {seen} {given}")
     deadline = time.monotonic() + 600
     while len(list(folder.parent.glob("*/where"))) < 2 and time.monotonic() < deadline:
@@ -406,8 +468,13 @@ def test_a_second_slot_with_its_own_gpu_begins_once_the_first_says_that_memory_i
 @pytest.mark.parametrize(("asked", "share"), [(None, 1), (0, 0), (0.5, 0.5), (2, 2)])
 def test_the_default_is_one_where_there_are_gpus(cluster, tmp_path, asked, share):
     """Of a cluster it is not known before Ray is connected."""
-    space = spaces.parse({"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}})
-    given = (Prepared(space=space, plan=Plan(name="s", trials=()), notes=()), settings_in(tmp_path))
+    space = spaces.parse(
+        {"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}}
+    )
+    given = (
+        Prepared(space=space, plan=Plan(name="s", trials=()), notes=()),
+        settings_in(tmp_path),
+    )
     planned = runner.run_settings(*given, address=None, function="none")
     here = share_of(space.resources, this_machine(space.resources), given[0].plan)
     assert here.gpus_per_worker == planned.gpus_per_worker == share
@@ -424,17 +491,26 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
     assert {job.trial_id for job in jobs if diary.of(job.trial_id, "finished")} == {
         job.trial_id for job in jobs
     }
-    ends = [event.kind for event in diary.events if event.kind in ("started", "finished")]
+    ends = [
+        event.kind for event in diary.events if event.kind in ("started", "finished")
+    ]
     assert ends[-5:] == ["finished", *["started", "finished"] * 2]
 
 
 @pytest.mark.parametrize(
-    ("change", "named"), [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")]
+    ("change", "named"),
+    [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")],
 )
-def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change, named, tmp_path):
+def test_too_few_resources_are_refused_once_the_cluster_is_known(
+    cluster, change, named, tmp_path
+):
     diary = Diary()
     with refused(named):
-        run_trials(make_jobs(tmp_path), events=diary, settings=SETTINGS.model_copy(update=change))
+        run_trials(
+            make_jobs(tmp_path),
+            events=diary,
+            settings=SETTINGS.model_copy(update=change),
+        )
     assert diary.events == []
 
 
@@ -450,7 +526,9 @@ def values_after(cluster, toy, status="done"):
 
     def record():
         for each in toy.records():
-            progress = Progress(name="a", status=status, epochs_done=3, epochs=3, plan=each.plan)
+            progress = Progress(
+                name="a", status=status, epochs_done=3, epochs=3, plan=each.plan
+            )
             record_trial(each.plan.id, progress)
 
     return cluster.recorded(toy.name, record)
@@ -461,10 +539,14 @@ def test_every_trial_has_its_last_epochs_figures(cluster, toy):
     for record in toy.records():
         labels = (toy.name, record.plan.id, record.plan.name, record.plan.engine)
         row = toy.epochs(record.plan.id)[-1]
-        assert values["sweep_validation_ser"][labels] == row["metrics"]["validation_ser"]
+        assert (
+            values["sweep_validation_ser"][labels] == row["metrics"]["validation_ser"]
+        )
         assert values["sweep_ser"][labels] == record.metrics["ser"]
         assert values["sweep_epochs_done"][labels] == 3
-        assert (labels in values["sweep_epsilon_spent"]) == (record.plan.engine != "sgd")
+        assert (labels in values["sweep_epsilon_spent"]) == (
+            record.plan.engine != "sgd"
+        )
     assert values["sweep_trials"][toy.name, "done"] == 3
     assert values["sweep_trials"][toy.name, "running"] == 0
 
@@ -476,7 +558,10 @@ def test_a_trial_that_has_not_begun_has_no_figures(cluster, toy, tmp_path):
 
 def test_names_and_helps_of_any_script_are_in_ascii(cluster, tmp_path, monkeypatch):
     """The help as that of a figure which a user has added."""
-    odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
+    odd = {
+        source: replace(each, help=f"{each.help}, ≤ 1 é")
+        for source, each in metrics().items()
+    }
     monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
     axes = {"privacy.max_grad_norm": [1.0]}
     name = 'ε≤8 naïve 测\u8bd5 "a\\b" {c="d"} 🙂'
@@ -486,12 +571,20 @@ def test_names_and_helps_of_any_script_are_in_ascii(cluster, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("is_counted", [False, True])
-def test_no_public_metric_reveals_a_counted_number_of_records(cluster, tmp_path, is_counted):
-    """Seconds of an epoch times utterances a second is the number of training records."""
+def test_no_public_metric_reveals_a_counted_number_of_records(
+    cluster, tmp_path, is_counted
+):
+    """Seconds of an epoch times utterances a second is the number of training
+    records.
+    """
     data = write_corpus(tmp_path) | ({"num_records": None} if is_counted else {})
-    toy = run_untracked(tmp_path, name=f"counted-{is_counted}".lower(), base={"data": data})
+    toy = run_untracked(
+        tmp_path, name=f"counted-{is_counted}".lower(), base={"data": data}
+    )
     plan = toy.plan().trials[1]
-    report = EpochReport(epochs_done=4, seconds=2.0, metrics={"epsilon_paper_spent": 3.0})
+    report = EpochReport(
+        epochs_done=4, seconds=2.0, metrics={"epsilon_paper_spent": 3.0}
+    )
     toy.add_epoch(plan.id, report, when=0.0)
     values = values_after(cluster, toy)
     assert plan.num_records
@@ -546,7 +639,9 @@ DRIVER = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(number, tmp_path):
+def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(
+    number, tmp_path
+):
     jobs = make_jobs(tmp_path, count=2, epochs=6)
     (jobs[1].folder / "slow").write_text("1")
     driver, mark = driver_of(jobs, tmp_path)
@@ -557,24 +652,36 @@ def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(num
         assert "interrupted: " in errors
     if number == signal.SIGKILL:
         assert none_left(mark, seconds=30, but=RAY_AGENTS) == []
-    # After kill -9 Ray's agents look for their dead cluster for about a minute before they end.
+    # After kill -9 Ray's agents look for their dead cluster for about a minute before
+    # they end.
     assert none_left(mark, seconds=120 if number == signal.SIGKILL else 30) == []
-    reported = [2, *(int(line.split()[2]) for line in rest.splitlines() if "epoch t1" in line)]
+    reported = [
+        2,
+        *(int(line.split()[2]) for line in rest.splitlines() if "epoch t1" in line),
+    ]
     saved = checkpoint.state_of(jobs[1].folder)["epoch"]
     assert saved >= max(reported)
     before = trained_epochs(jobs[1])
-    assert before in (list(range(1, saved + 1)), list(range(1, saved + 2))), "one was cut at most"
+    assert before in (list(range(1, saved + 1)), list(range(1, saved + 2))), (
+        "one was cut at most"
+    )
     diary = Diary()
     run_trials(jobs[1:], events=diary, settings=LOCAL)
-    assert trained_epochs(jobs[1]) == [*before, *range(saved + 1, 7)], "no saved one once more"
-    assert diary.ser("t1") == sequential(tmp_path / "alone", count=2, epochs=6).ser("t1")
+    assert trained_epochs(jobs[1]) == [*before, *range(saved + 1, 7)], (
+        "no saved one once more"
+    )
+    assert diary.ser("t1") == sequential(tmp_path / "alone", count=2, epochs=6).ser(
+        "t1"
+    )
 
 
 RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 
 
 def none_left(variable, *, seconds, but=()):
-    """What is still alive after `seconds`; empty as soon as nothing is. `but` is not counted."""
+    """What is still alive after `seconds`; empty as soon as nothing is. `but` is not
+    counted.
+    """
     deadline = time.monotonic() + seconds
     while True:
         left = [name for name in processes_with(variable) if not name.startswith(but)]

@@ -1,4 +1,6 @@
-"""What Tune is given: the points of a sweep, and schedulers, by their decisions for made errors."""
+"""What Tune is given: the points of a sweep, and schedulers, by their decisions for
+made errors.
+"""
 
 import math
 from itertools import product
@@ -32,8 +34,9 @@ def turns(errors):
 
 
 def decisions(settings, errors, *, cuts=()):
-    """The epoch at which each trial is stopped; None where it is not. Before the turns of these
-    numbers the sweep is resumed: a new Tune, which is told the last epoch of every trial again.
+    """The epoch at which each trial is stopped; None where it is not. Before the turns
+    of these numbers the sweep is resumed: a new Tune, which is told the last epoch of
+    every trial again.
     """
     ended, past = dict.fromkeys(errors), []
     chosen, trials = resumed(settings, errors, past)
@@ -44,13 +47,17 @@ def decisions(settings, errors, *, cuts=()):
             for last in {each.trial_id: each for each in past}.values():
                 if last.trial_id in left:
                     again = {TIME_ATTR: last.epochs_done, METRIC: last.metrics[METRIC]}
-                    answer = chosen.on_trial_result(NOBODY_WAITS, trials[last.trial_id], again)
+                    answer = chosen.on_trial_result(
+                        NOBODY_WAITS, trials[last.trial_id], again
+                    )
                     assert answer == TrialScheduler.CONTINUE
         if ended[name] is not None:
             continue
         result = {TIME_ATTR: epoch, METRIC: math.nan if error is None else error}
         answer = chosen.on_trial_result(NOBODY_WAITS, trials[name], result)
-        past.append(PastEpoch(trial_id=name, epochs_done=epoch, metrics={METRIC: error}))
+        past.append(
+            PastEpoch(trial_id=name, epochs_done=epoch, metrics={METRIC: error})
+        )
         if answer == TrialScheduler.STOP:
             ended[name] = epoch
         if answer == TrialScheduler.STOP or epoch == len(errors[name]):
@@ -67,7 +74,10 @@ def resumed(settings, names, past):
     return chosen, trials
 
 
-ERRORS = {name: [error] * 9 for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.8), ("d", 0.9))}
+ERRORS = {
+    name: [error] * 9
+    for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.8), ("d", 0.9))
+}
 
 
 def test_asha_stops_the_worse_trials_and_none_before_the_grace_epochs():

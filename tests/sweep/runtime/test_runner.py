@@ -1,4 +1,6 @@
-"""A sweep from its start to its export: a toy trial in this process, a real MLflow store."""
+"""A sweep from its start to its export: a toy trial in this process, a real MLflow
+store.
+"""
 
 import importlib
 import json
@@ -55,7 +57,11 @@ class Runs:
         self.experiment = self.client.get_experiment_by_name(EXPERIMENT)
 
     def find(self, query=""):
-        return list(self.client.search_runs([self.experiment.experiment_id], filter_string=query))
+        return list(
+            self.client.search_runs(
+                [self.experiment.experiment_id], filter_string=query
+            )
+        )
 
     def snapshot(self):
         return {
@@ -103,13 +109,18 @@ def test_no_sweep_can_have_the_name_of_what_a_sweep_leaves_in_its_home(toy):
 @pytest.mark.slow  # MLflow makes its tables, in two processes
 def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from sweep.tracking.mlflow_store import Tracker;"
+        "import sys; from pathlib import Path; from sweep.tracking.mlflow_store import"
+        " Tracker;"
         " from tests.sweep.sweeps import settings_in;"
         " Tracker(settings_in(Path(sys.argv[1])))"
     )
     command = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path)]
-    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [(process.wait(), process.communicate()[1]) for process in both] == [(0, "")] * 2
+    both = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [(process.wait(), process.communicate()[1]) for process in both] == [
+        (0, "")
+    ] * 2
 
 
 def test_mlflow_has_a_parent_and_a_child_for_each_trial(done, toy):
@@ -125,14 +136,23 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done, toy):
     for name, run in children.items():
         tags, params = run.data.tags, run.data.params
         wanted = (records[name].plan.id, "toy", str(name == "sgd").lower())
-        assert (tags["sweep.trial"], tags["sweep.name"], tags["sweep.baseline"]) == wanted
+        assert (
+            tags["sweep.trial"],
+            tags["sweep.name"],
+            tags["sweep.baseline"],
+        ) == wanted
         assert "" not in tags.values()
         worked = (run.info.end_time - run.info.start_time) / 1000
-        assert worked == pytest.approx(records[name].seconds, abs=0.01)  # work, not the calendar
+        assert worked == pytest.approx(
+            records[name].seconds, abs=0.01
+        )  # work, not the calendar
         assert (params["data.name"], params["model.name"]) == ("json_lines", "clc")
     assert not any(name.startswith("privacy.") for name in children["sgd"].data.params)
     params = children["edp, z0=1"].data.params
-    assert (params["privacy.noise_multiplier"], params["privacy.max_grad_norm"]) == ("1.0", "1.0")
+    assert (params["privacy.noise_multiplier"], params["privacy.max_grad_norm"]) == (
+        "1.0",
+        "1.0",
+    )
 
 
 def test_a_resume_of_a_finished_sweep_changes_nothing(done, toy):
@@ -148,7 +168,10 @@ def test_python_gives_a_frame_of_trials(done, toy):
     assert frame["privacy.noise_multiplier"].tolist()[1:] == [0.5, 1.0]
     for trial in summary(toy, toy.records())["trials"]:
         mine, epsilon = frame.loc[trial["id"]], trial["epsilon"]
-        assert (mine["variant"], mine["ser"]) == (trial["variant"], trial["metrics"]["ser"])
+        assert (mine["variant"], mine["ser"]) == (
+            trial["variant"],
+            trial["metrics"]["ser"],
+        )
         assert epsilon is None or mine["epsilon"] == epsilon
 
 
@@ -158,14 +181,19 @@ def test_an_export_holds_nothing_for_the_curator_only(toy, tmp_path):
     best = type(best)(**{**best.__dict__, "metrics": private})
     target = export_trial(toy, best, tmp_path / "out", chosen_by="mia_shadow_auc")
     # What is not registered (the toy's number of threads) is the curator's too.
-    assert set(json.loads((target / "metrics.json").read_text())) == {"ser", "validation_ser"}
+    assert set(json.loads((target / "metrics.json").read_text())) == {
+        "ser",
+        "validation_ser",
+    }
     with refused("expected a new folder"):
         export_trial(toy, best, tmp_path / "out")
 
 
 def prepare_and_start(space, folder, **options):
     settings = settings_in(folder)
-    runner.start(prepare_space(space, settings=settings), settings, function=TOY, **options)
+    runner.start(
+        prepare_space(space, settings=settings), settings, function=TOY, **options
+    )
 
 
 def interrupted_after(count):
@@ -181,14 +209,19 @@ def interrupted_after(count):
     return watch
 
 
-def test_an_interrupted_sweep_resumes_from_its_last_epoch_also_without_its_server(place, capsys):
+def test_an_interrupted_sweep_resumes_from_its_last_epoch_also_without_its_server(
+    place, capsys
+):
     settings, prepared = settings_in(place), prepared_in(place)
     with refused("`sweep resume toy` continues", Interrupted):
         runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
     folder = store.open_sweep(settings.home, "toy")
     assert statuses(folder) == ["done", "interrupted", "planned"]
     assert not folder.is_running
-    runs = {run.data.tags.get("sweep.trial", ""): run.info.status for run in Runs(place).find()}
+    runs = {
+        run.data.tags.get("sweep.trial", ""): run.info.status
+        for run in Runs(place).find()
+    }
     trials = folder.plan().trials
     left = {"": "KILLED", trials[0].id: "FINISHED", trials[1].id: "KILLED"}
     assert runs == left
@@ -204,15 +237,21 @@ def test_an_interrupted_sweep_resumes_from_its_last_epoch_also_without_its_serve
     assert "http://127.0.0.1:9 does not answer" in str(run.tracking_problem)
     (said,) = capsys.readouterr().err.splitlines()
     assert "http://127.0.0.1:9 does not answer" in said
-    assert said.endswith("`sweep resume toy --tracking-uri http://127.0.0.1:9` delivers the rest")
-    assert sorted(found.info.status for found in Runs(place).find()) == sorted(left.values())
+    assert said.endswith(
+        "`sweep resume toy --tracking-uri http://127.0.0.1:9` delivers the rest"
+    )
+    assert sorted(found.info.status for found in Runs(place).find()) == sorted(
+        left.values()
+    )
 
     assert runner.resume(folder, settings, function=TOY).tracking_problem is None
     runs = Runs(place).find()
     assert [found.info.status for found in runs] == ["FINISHED"] * 4
     for found in runs:
         if "sweep.trial" in found.data.tags:
-            history = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
+            history = Runs(place).client.get_metric_history(
+                found.info.run_id, "validation_ser"
+            )
             assert [metric.step for metric in history] == [1, 2, 3]
 
 
@@ -236,7 +275,9 @@ def test_a_killed_driver_loses_nothing(place):
     folder = SweepFolder(settings_in(place).home / "toy")
     root = Path(__file__).parents[3]
     command = [sys.executable, "-c", DRIVER, str(place)]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as killed:
+    with subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, text=True
+    ) as killed:
         assert killed.stdout.readline() == "ready\n"
         time.sleep(1.2)  # MLflow may have been given some of it
         killed.kill()
@@ -249,7 +290,9 @@ def test_a_killed_driver_loses_nothing(place):
     for trial_id in ids:
         assert [row["epochs_done"] for row in folder.epochs(trial_id)] == [1, 2, 3]
         (found,) = Runs(place).find(f"tags.`sweep.trial` = '{trial_id}'")
-        steps = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
+        steps = Runs(place).client.get_metric_history(
+            found.info.run_id, "validation_ser"
+        )
         assert [metric.step for metric in steps] == [1, 2, 3]
     assert len(Runs(place).find()) == 4
 
@@ -300,7 +343,10 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place):
     (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FAILED"
     (order / "raise").unlink()
-    assert statuses(runner.resume(run.folder, settings, function=TOY).folder) == ["done"] * 3
+    assert (
+        statuses(runner.resume(run.folder, settings, function=TOY).folder)
+        == ["done"] * 3
+    )
     (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FINISHED"
 
@@ -319,7 +365,9 @@ def test_a_request_to_stop_ends_the_run(place):
     assert statuses(store.open_sweep(settings.home, "toy"))[0] == "interrupted"
 
 
-def test_no_sweep_begins_after_an_interrupt_that_a_library_swallowed(place, monkeypatch):
+def test_no_sweep_begins_after_an_interrupt_that_a_library_swallowed(
+    place, monkeypatch
+):
     """The line has said to run the same command again."""
     monkeypatch.setattr(interrupts.now, "number", signal.SIGTERM)
     with pytest.raises(Interrupted):
@@ -329,7 +377,9 @@ def test_no_sweep_begins_after_an_interrupt_that_a_library_swallowed(place, monk
 
 @pytest.fixture
 def clean(tmp_path):
-    """A folder in which, after the test, nothing but the cache of the corpus may have appeared."""
+    """A folder in which, after the test, nothing but the cache of the corpus may have
+    appeared.
+    """
     home = settings_in(tmp_path).home
     (home / "taken").mkdir(parents=True)
     yield tmp_path
@@ -345,11 +395,23 @@ NOWHERE = {"address": "127.0.0.1:9"}
 @pytest.mark.parametrize(
     ("words", "fields", "options"),
     [
-        (r"slots \* workers \* cpus_per_worker", {"base": WIDE, "resources": TOO_MANY}, {}),
-        ("none with executor local, got scheduler='as", {"search": {"scheduler": "asha"}}, {}),
+        (
+            r"slots \* workers \* cpus_per_worker",
+            {"base": WIDE, "resources": TOO_MANY},
+            {},
+        ),
+        (
+            "none with executor local, got scheduler='as",
+            {"search": {"scheduler": "asha"}},
+            {},
+        ),
         ("no address with executor local", {}, NOWHERE),
         (r"got '127\.0\.0\.1:9': nothing answers there", {"resources": GANG}, NOWHERE),
-        ("a sweep named taken exists", {"name": "taken"}, {}),  # before the store is opened
+        (
+            "a sweep named taken exists",
+            {"name": "taken"},
+            {},
+        ),  # before the store is opened
     ],
 )
 def test_what_cannot_run_is_refused_with_nothing_written(clean, words, fields, options):
@@ -369,14 +431,25 @@ def test_a_damaged_corpus_is_refused_with_its_line(clean):
 def test_the_rungs_of_a_search_are_those_of_its_longest_trial_also_when_it_is_resumed(
     tmp_path, monkeypatch
 ):
-    """It has chosen no trial when it begins; ASHA would stop each one after its first epoch."""
+    """It has chosen no trial when it begins; ASHA would stop each one after its first
+    epoch.
+    """
     seen = []
-    monkeypatch.setattr(runner, "_run_trials", lambda *given: seen.append(given[2].max_epochs))
+    monkeypatch.setattr(
+        runner, "_run_trials", lambda *given: seen.append(given[2].max_epochs)
+    )
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     fields = {
         "variants": [],
-        "base": {"engine": "dp_sgd", "training": {"epochs": 6, "expected_batch_size": 30}},
-        "axes": {"privacy.noise_multiplier": {"range": {"low": 4.0, "high": 9.0, "log": True}}},
+        "base": {
+            "engine": "dp_sgd",
+            "training": {"epochs": 6, "expected_batch_size": 30},
+        },
+        "axes": {
+            "privacy.noise_multiplier": {
+                "range": {"low": 4.0, "high": 9.0, "log": True}
+            }
+        },
         "search": {"strategy": "tpe", "num_samples": 2, "scheduler": "asha"},
         "resources": {"executor": "gang"},
     }
@@ -386,7 +459,9 @@ def test_the_rungs_of_a_search_are_those_of_its_longest_trial_also_when_it_is_re
     assert seen == [6, 6]
 
 
-def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monkeypatch):
+def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
+    place, monkeypatch
+):
     with monkeypatch.context() as patch:
         patch.setattr(driver, "run_trials", Refusing(after=0))
         with refused("no room"):

@@ -1,4 +1,6 @@
-"""What a private selection on a real Ray leaves outside its vault: no trial, and no number."""
+"""What a private selection on a real Ray leaves outside its vault: no trial, and no
+number.
+"""
 
 import json
 import os
@@ -27,9 +29,11 @@ def sessions():
     return set(place.glob(f"ray-*/session_*_{os.getpid()}"))
 
 
-def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path, monkeypatch):
-    """Three trials are drawn for one slot: Tune is given the slot. A killed process has left its
-    folder and that of its Ray, whose logs count calls.
+def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
+    tmp_path, monkeypatch
+):
+    """Three trials are drawn for one slot: Tune is given the slot. A killed process has
+    left its folder and that of its Ray, whose logs count calls.
     """
     killed, before = tmp_path / "session", sessions()
     monkeypatch.setattr(search, "draw_number", lambda law, random: 3)
@@ -44,14 +48,17 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path,
         seal(self, space, plan)
         (self.draws.path / ".ray" / "killed" / plan.trials[0].id).mkdir(parents=True)
         killed.mkdir()
-        (self.draws.path / ".ray" / "session.json").write_text(json.dumps([str(killed)]))
+        (self.draws.path / ".ray" / "session.json").write_text(
+            json.dumps([str(killed)])
+        )
 
     def noted_tuner(*arguments, **options):
         explored.append(options["param_space"])
         while_it_ran.extend(sessions() - before)
         return Tuner(*arguments, **options)
 
-    # Ray's dashboard shows what its logs hold, and starts as many processes as all the rest.
+    # Ray's dashboard shows what its logs hold, and starts as many processes as all the
+    # rest.
     monkeypatch.setattr(runner, "RunSettings", partial(RunSettings, dashboard=False))
     monkeypatch.setattr(tune, "gang", noted)
     monkeypatch.setattr(tune.tune, "Tuner", noted_tuner)

@@ -1,4 +1,6 @@
-"""The Slurm recipe: what it names exists, and on one machine it runs, stops and goes on."""
+"""The Slurm recipe: what it names exists, and on one machine it runs, stops and goes
+on.
+"""
 
 import os
 import pkgutil
@@ -19,7 +21,15 @@ RECIPE = Path(str(resources.files("sweep"))) / "deploy" / "slurm.sbatch"
 TEXT = RECIPE.read_text()
 # Options of sbatch (Slurm 24.05).
 SBATCH = {
-    *("array", "cpus-per-task", "gpus-per-task", "job-name", "mem", "nodes", "ntasks-per-node"),
+    *(
+        "array",
+        "cpus-per-task",
+        "gpus-per-task",
+        "job-name",
+        "mem",
+        "nodes",
+        "ntasks-per-node",
+    ),
     *("output", "partition", "requeue", "signal", "time"),
 }
 
@@ -31,7 +41,11 @@ def test_it_is_bash_and_names_options_and_commands_that_exist():
     assert {"nodes", "ntasks-per-node", "signal", "time"} <= given
     known = {module.name for module in pkgutil.iter_modules(commands.__path__)}
     assert set(re.findall(r"\bsweep (resume|run|stop)\b", TEXT)) <= known
-    assert all(line.startswith("#SBATCH") for line in TEXT.splitlines() if "SBATCH --" in line[:10])
+    assert all(
+        line.startswith("#SBATCH")
+        for line in TEXT.splitlines()
+        if "SBATCH --" in line[:10]
+    )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -40,16 +54,23 @@ def test_ray_knows_the_command_and_the_options_it_passes_on():
 
     assert "symmetric-run" in scripts.cli.commands
     options = {name for each in scripts.start.params for name in each.opts}
-    (passed,) = re.findall(r"symmetric-run (.*?) -- ", TEXT.replace("\\\n", " "), flags=re.DOTALL)
+    (passed,) = re.findall(
+        r"symmetric-run (.*?) -- ", TEXT.replace("\\\n", " "), flags=re.DOTALL
+    )
     assert set(re.findall(r"(--[\w-]+) ", passed)) - {"--min-nodes"} <= options
 
 
-STUBS = {"scontrol": "echo 127.0.0.1", "srun": 'while [[ "$1" == --* ]]; do shift; done; exec "$@"'}
+STUBS = {
+    "scontrol": "echo 127.0.0.1",
+    "srun": 'while [[ "$1" == --* ]]; do shift; done; exec "$@"',
+}
 
 
 @pytest.mark.slow  # starts Ray twice and trains
 def test_on_one_machine_it_runs_a_sweep_and_is_submitted_again(tmp_path):
-    """Slurm's own commands are stood in for: one node, and `srun` runs what it is given."""
+    """Slurm's own commands are stood in for: one node, and `srun` runs what it is
+    given.
+    """
     stubs, shared = tmp_path / "bin", tmp_path / "shared"
     stubs.mkdir()
     shared.mkdir()
@@ -59,7 +80,9 @@ def test_on_one_machine_it_runs_a_sweep_and_is_submitted_again(tmp_path):
     write_tiny_space(tmp_path / "tiny_space.yaml", epochs=2)
     environment = {
         **os.environ,
-        "PATH": os.pathsep.join([str(stubs), str(Path(sys.executable).parent), os.defpath]),
+        "PATH": os.pathsep.join(
+            [str(stubs), str(Path(sys.executable).parent), os.defpath]
+        ),
         "SHARED": str(shared),
         "SLURM_JOB_ID": "1234567",
         "SLURM_JOB_NODELIST": "node[1]",

@@ -12,7 +12,9 @@ from sweep.search.suggest import quietly
 from tests.sweep.results.test_paired_comparison import sweep_of
 from tests.sweep.results.test_select import record
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # the dashboard's own files
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning"
+)  # the dashboard's own files
 
 
 def test_axes_and_objectives_are_those_of_the_trials():
@@ -28,7 +30,10 @@ def test_axes_and_objectives_are_those_of_the_trials():
             ("b", 10.0, "bert", 0.2, 10.0),
         )
     ]
-    records += [record("open", ser=0.1, epsilon=math.inf), record("unmeasured", epsilon=1.0)]
+    records += [
+        record("open", ser=0.1, epsilon=math.inf),
+        record("unmeasured", epsilon=1.0),
+    ]
     with quietly():
         study = add_study(optuna.storages.InMemoryStorage(), "s", records)
     assert [each.values for each in study.trials] == [[0.3, 2.0], [0.2, 1.0]]

@@ -21,7 +21,11 @@ AXES = {LR: {"range": {"low": 1e-4, "high": 1.0, "log": True}}, C: [0.5, 1.0, 2.
 
 
 def space_of(strategy="tpe", num_samples=20, **fields):
-    search = {"strategy": strategy, "num_samples": num_samples, **fields.pop("search", {})}
+    search = {
+        "strategy": strategy,
+        "num_samples": num_samples,
+        **fields.pop("search", {}),
+    }
     return spaces.parse({"name": "s", "axes": AXES, "search": search, **fields})
 
 
@@ -41,7 +45,9 @@ def search_all(space, *, count, refuse=lambda _: False):
                 variant=found.variant.name,
                 values=found.values,
                 state="refused" if refused else "done",
-                objectives=() if refused else (far(found.values),) * len(space.search.objectives),
+                objectives=()
+                if refused
+                else (far(found.values),) * len(space.search.objectives),
                 violation=1.0 if refused else 0.0,
             )
         )
@@ -75,17 +81,20 @@ def chosen_trials(folder):
     return [trial for trial in folder.plan().trials if not trial.baseline]
 
 
-@pytest.mark.parametrize("strategy", ["tpe", pytest.param("gp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "strategy", ["tpe", pytest.param("gp", marks=pytest.mark.slow)]
+)
 def test_what_is_known_is_used(strategy):
-    """The second half of a search is nearer to the optimum than chance is: over 3 seeds the means
-    differ by half of chance's, with margin (fixed seeds: no false alarms).
+    """The second half of a search is nearer to the optimum than chance is: over 3 seeds
+    the means differ by half of chance's, with margin (fixed seeds: no false alarms).
     """
     late = []
     for seed in range(3):
         observations = search_all(space_of(strategy, search={"seed": seed}), count=20)
         late += [far(one.values) for one in observations[12:]]
     by_chance = [
-        far(suggest(space_of(), (), draw=draw, at_random=True).values) for draw in range(60)
+        far(suggest(space_of(), (), draw=draw, at_random=True).values)
+        for draw in range(60)
     ]
     assert statistics.fmean(late) < 0.6 * statistics.fmean(by_chance)
 
@@ -97,7 +106,9 @@ def test_the_sampler_learns_from_what_was_refused():
     observations = []
     for seed in range(3):
         space = space_of("tpe", search={"seed": seed, "num_startup": 8})
-        observations += search_all(space, count=40, refuse=lambda values: values[C] == 2.0)[20:]
+        observations += search_all(
+            space, count=40, refuse=lambda values: values[C] == 2.0
+        )[20:]
     assert share(observations) < 0.2, "a third by chance"
 
 
@@ -125,11 +136,15 @@ def test_a_search_runs_its_trials_and_never_one_twice(place):
     assert len({trial.id for trial in trials}) == 6
     assert {record.status for record in folder.records()} == {"done"}
     best = min(trials[3:], key=lambda trial: trial.values[LR])
-    assert best.values[LR] < 1e-2, "the toy's error is proportional to the learning rate"
+    assert best.values[LR] < 1e-2, (
+        "the toy's error is proportional to the learning rate"
+    )
 
 
 def test_a_small_space_is_searched_whole_and_ends(place):
-    folder = run_search(place, axes={C: [0.5, 1.0], Z: [1.0, 2.0]}, search={"num_samples": 50})
+    folder = run_search(
+        place, axes={C: [0.5, 1.0], Z: [1.0, 2.0]}, search={"num_samples": 50}
+    )
     assert len({(t.values[C], t.values[Z]) for t in chosen_trials(folder)}) == 4
 
 
@@ -146,7 +161,9 @@ def test_a_point_refused_by_the_accountant_is_reported_and_never_runs(place):
     assert refused
     assert all(record.epochs_done == 0 for record in refused)
     assert all("exceeds budget.epsilon=20" in str(record.reason) for record in refused)
-    observations = {one.state: one.violation for one in observations_of(folder.space(), records)}
+    observations = {
+        one.state: one.violation for one in observations_of(folder.space(), records)
+    }
     assert observations["refused"] > 0
     assert observations["done"] == 0
 
@@ -166,7 +183,9 @@ def test_a_resumed_search_chooses_what_it_would_have_chosen(place):
     cut = store.open_sweep(settings.home, "cut")
     assert len(chosen_trials(cut)) < 6
     runner.resume(cut, settings, function=TOY)
-    assert [t.values for t in chosen_trials(cut)] == [t.values for t in chosen_trials(whole)]
+    assert [t.values for t in chosen_trials(cut)] == [
+        t.values for t in chosen_trials(whole)
+    ]
     assert {record.status for record in cut.records()} == {"done"}
 
 
@@ -180,7 +199,9 @@ def test_repeats_are_one_configuration_with_its_mean(place):
     assert observations[0].objectives == pytest.approx((statistics.fmean(first),))
 
 
-@pytest.mark.parametrize(("override", "configurations"), [({}, 1), ({"training.seed": 9}, 3)])
+@pytest.mark.parametrize(
+    ("override", "configurations"), [({}, 1), ({"training.seed": 9}, 3)]
+)
 def test_a_budget_of_trials_is_used_up_also_where_a_seed_ends_the_repeats(
     place, override, configurations
 ):
@@ -188,7 +209,9 @@ def test_a_budget_of_trials_is_used_up_also_where_a_seed_ends_the_repeats(
     folder = run_search(
         place, repeats=2, override=override, search={"num_samples": 9}, budget=budget
     )
-    chosen = {record.plan.group for record in folder.records() if not record.plan.baseline}
+    chosen = {
+        record.plan.group for record in folder.records() if not record.plan.baseline
+    }
     assert len(chosen) == configurations
     said = f"The search ended after {configurations} of 9 configurations: budget.trials=4 reached."
     assert ended_early(folder) == said
@@ -196,17 +219,27 @@ def test_a_budget_of_trials_is_used_up_also_where_a_seed_ends_the_repeats(
 
 @pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
 def test_trials_without_the_field_of_an_axis_are_observed(place, strategy):
-    """`features` has no number of layers, which the other values of `model.name` have."""
-    axes = {"model.name": ["clc", "features"], "model.num_layers": [1, 2], Z: [1.0, 2.0, 3.0]}
+    """`features` has no number of layers, which the other values of `model.name`
+    have.
+    """
+    axes = {
+        "model.name": ["clc", "features"],
+        "model.num_layers": [1, 2],
+        Z: [1.0, 2.0, 3.0],
+    }
     search = {"strategy": strategy, "num_samples": 6, "num_startup": 4}
     folder = run_search(place, axes=axes, search=search)
     records = [record for record in folder.records() if not record.plan.baseline]
-    without = [r.plan.values for r in records if r.plan.fields["model"]["name"] == "features"]
+    without = [
+        r.plan.values for r in records if r.plan.fields["model"]["name"] == "features"
+    ]
     assert without
     assert all("model.num_layers" not in values for values in without)
     observations = observations_of(folder.space(), records)
     assert [one.state for one in observations] == ["done"] * 6
-    assert [one.values for one in observations] == [record.plan.values for record in records]
+    assert [one.values for one in observations] == [
+        record.plan.values for record in records
+    ]
 
 
 def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place):
@@ -219,9 +252,15 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place):
     space, plan = folder.space(), folder.plan()
     ran = {record.plan.id for record in folder.records() if record.status == "done"}
     assert 2 <= len(ran) < 41, "the total, not the number of trials, ends the search"
-    assert any("budget.total=8 has no room for it" in str(t.reason) for t in plan.refused)
-    entries = {entry.trial: entry for entry in Ledger(folder.path.parent / FILE).entries()}
-    releases = [entries[trial.id].release for trial in chosen_trials(folder) if trial.id in ran]
+    assert any(
+        "budget.total=8 has no room for it" in str(t.reason) for t in plan.refused
+    )
+    entries = {
+        entry.trial: entry for entry in Ledger(folder.path.parent / FILE).entries()
+    }
+    releases = [
+        entries[trial.id].release for trial in chosen_trials(folder) if trial.id in ran
+    ]
     kept = search_filter.stored_filter(folder)
     assert kept == search_filter.filter_of(space, plan.filter_delta)
     total = search_filter.total_of(space, releases, delta=kept.delta, kept=kept)

@@ -9,7 +9,9 @@ GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0}
 
 
 def finish_search(folder, *, num_samples, **resources):
-    """A search of a space of two points that ran in this process, and would go on with Ray."""
+    """A search of a space of two points that ran in this process, and would go on with
+    Ray.
+    """
     settings = settings_in(folder)
     space = space_in(
         folder,
@@ -20,7 +22,8 @@ def finish_search(folder, *, num_samples, **resources):
     prepared = prepare.prepare_space(space, settings=settings)
     made = runner.start(prepared, settings, function=TOY).folder
     made.replace_plan(
-        space_in(folder, **{**space.document(), "resources": {**GANG, **resources}}), made.plan()
+        space_in(folder, **{**space.document(), "resources": {**GANG, **resources}}),
+        made.plan(),
     )
     return made
 
@@ -54,12 +57,16 @@ def test_a_search_that_may_choose_more_starts_it_with_what_it_chose(tmp_path, ra
     folder = finish_search(tmp_path, num_samples=1)
     document = folder.space().document()
     search = {**document["search"], "num_samples": 2}
-    folder.replace_plan(space_in(tmp_path, **{**document, "search": search}), folder.plan())
+    folder.replace_plan(
+        space_in(tmp_path, **{**document, "search": search}), folder.plan()
+    )
     runner.resume(folder, settings_in(tmp_path))
     assert ray_jobs == [folder.plan().trials[1].id]
 
 
-def test_a_search_that_may_choose_more_gets_its_share_of_this_machine(tmp_path, monkeypatch):
+def test_a_search_that_may_choose_more_gets_its_share_of_this_machine(
+    tmp_path, monkeypatch
+):
     leave_out_mlflow(monkeypatch)
     folder, seen = finish_search(tmp_path, num_samples=1, gpus_per_worker=None), []
     monkeypatch.setattr(runner, "_execute", lambda *given: seen.append(given[3]))

@@ -1,4 +1,6 @@
-"""The draws of a private selection: their laws, their independence, and the choice of the best."""
+"""The draws of a private selection: their laws, their independence, and the choice of
+the best.
+"""
 
 import math
 from collections import Counter
@@ -28,7 +30,9 @@ def _probability(law, mean, number):
         return np.asarray(stats.poisson.pmf(number, mean))
     if law == "geometric":
         return np.asarray((1 - 1 / mean) ** (number - 1) / mean)
-    gamma = brentq(lambda each: (1 / each - 1) / -math.log(each) - mean, 1e-12, 1 - 1e-9)
+    gamma = brentq(
+        lambda each: (1 / each - 1) / -math.log(each) - mean, 1e-12, 1 - 1e-9
+    )
     return np.asarray((1 - gamma) ** number / (number * -math.log(gamma)))
 
 
@@ -47,7 +51,9 @@ def _p_value(numbers, law, mean):
 @pytest.mark.parametrize("mean", [1.5, 4.0, 20.0])
 def test_the_number_has_its_law(law, mean):
     random = np.random.default_rng(1)
-    numbers = [draw_number(NumTrials(law=law, mean=mean), random) for _ in range(_DRAWS)]
+    numbers = [
+        draw_number(NumTrials(law=law, mean=mean), random) for _ in range(_DRAWS)
+    ]
     assert _p_value(numbers, law, mean) > _ALPHA
     assert _p_value(numbers, law, 2 * mean) < _ALPHA  # a wrong mean is noticed
     if law != "poisson":
@@ -63,7 +69,11 @@ def _space():
                 {"name": "one", "axes": {"privacy.noise_multiplier": [1.0, 2.0]}},
                 {"name": "two", "set": {"privacy.noise_multiplier": 3.0}},
             ],
-            "axes": {"training.learning_rate": {"range": {"low": 1e-4, "high": 1e-2, "log": True}}},
+            "axes": {
+                "training.learning_rate": {
+                    "range": {"low": 1e-4, "high": 1e-2, "log": True}
+                }
+            },
             "search": {
                 "strategy": "private_selection",
                 "num_trials": {"law": "geometric", "mean": 3},
@@ -85,7 +95,9 @@ def test_points_are_independent_and_spread_evenly_over_the_space(configurations)
     assert set(counts) == {("one", 1.0), ("one", 2.0), ("two", None)}
     assert stats.chisquare(list(counts.values())).pvalue > _ALPHA
     pairs = Counter(zip(places[::2], places[1::2], strict=True))
-    assert len(pairs) == 9  # with replacement: a point follows itself as often as any other
+    assert (
+        len(pairs) == 9
+    )  # with replacement: a point follows itself as often as any other
     assert stats.chisquare(list(pairs.values())).pvalue > _ALPHA
     rates = [math.log(p.values["training.learning_rate"]) for p in points]
     low, width = math.log(1e-4), math.log(1e-2) - math.log(1e-4)
@@ -107,9 +119,14 @@ def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
     assert values_of_draws(b"k" * 32, "a") != values_of_draws(b"l" * 32, "a")
 
 
-def test_what_is_invalid_is_drawn_again_and_nothing_to_draw_from_refused(configurations):
+def test_what_is_invalid_is_drawn_again_and_nothing_to_draw_from_refused(
+    configurations,
+):
     document = _space().model_dump(mode="json", exclude_unset=True)
-    document["search"] = {"strategy": "random", "num_samples": 1}  # which may have such a rule
+    document["search"] = {
+        "strategy": "random",
+        "num_samples": 1,
+    }  # which may have such a rule
     rule = {"require": "training.learning_rate < 1e-3"}
     ruled = spaces.parse({**document, "constraints": [rule]})
     points = draw_points(ruled, configurations, 40, np.random.default_rng(0))
@@ -129,7 +146,9 @@ def _record(trial, error):
     )
 
 
-def test_the_best_has_the_smallest_validation_error_and_ties_go_to_the_first(configurations):
+def test_the_best_has_the_smallest_validation_error_and_ties_go_to_the_first(
+    configurations,
+):
     errors = [math.nan, None, 0.3, math.nan, 0.2, 0.2]
     records = [_record(configurations[0], error) for error in errors]
     assert best_of(records) is records[4]

@@ -1,4 +1,6 @@
-"""Budgets: exact at the boundary, for every engine, and without effect where they do not apply."""
+"""Budgets: exact at the boundary, for every engine, and without effect where they do
+not apply.
+"""
 
 import math
 
@@ -35,7 +37,9 @@ def test_the_budget_goes_by_the_accountant_it_names():
     assert [epsilon_refusal(budget, trial, done) is None for done in range(5)] == [
         True, True, True, False, False,
     ]  # fmt: skip
-    assert paper < epsilon_after(trial, 1), "the sound figure would not have permitted one epoch"
+    assert paper < epsilon_after(trial, 1), (
+        "the sound figure would not have permitted one epoch"
+    )
     assert epsilon_refusal(Budget(epsilon=paper), trial, 0) is not None
     assert "(paper)" in str(epsilon_refusal(budget, trial, 3))
 
@@ -50,14 +54,18 @@ def test_what_the_plan_admits_whole_is_never_cut():
 def test_a_refusal_names_figure_accountant_and_limit():
     reason = epsilon_refusal(Budget(epsilon=0.5), trial_of(), 4)
     assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in str(reason)
-    assert "after 1 epoch exceeds" in str(epsilon_refusal(Budget(epsilon=0.5), trial_of(), 0))
+    assert "after 1 epoch exceeds" in str(
+        epsilon_refusal(Budget(epsilon=0.5), trial_of(), 0)
+    )
     assert epsilon_refusal(Budget(epsilon=None), trial_of(), 4) is None
     assert epsilon_refusal(Budget(epsilon=1e6), trial_of(), 4) is None
 
 
 def test_a_figure_that_is_not_defined_refuses_and_says_so():
     assert epsilon_refusal(Budget(epsilon=100.0), trial_of("sgd"), 0) is not None
-    reason = epsilon_refusal(Budget(epsilon=1.0, accountant="paper"), trial_of("dp_sgd"), 0)
+    reason = epsilon_refusal(
+        Budget(epsilon=1.0, accountant="paper"), trial_of("dp_sgd"), 0
+    )
     assert "edp_sgd" in str(reason)
 
 

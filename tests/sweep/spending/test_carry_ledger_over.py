@@ -25,7 +25,9 @@ from trainables.dp.accounting.releases import (
 
 
 def old_ledger(path):
-    """Write a ledger as it was before: a checksum, a length, the digest of all lines before."""
+    """Write a ledger as it was before: a checksum, a length, the digest of all lines
+    before.
+    """
     content, digest, found = b"", hashlib.sha256(b"").hexdigest(), entries(path)
     for entry in found:
         line = _old_line({**entry, "previous": digest})
@@ -60,7 +62,9 @@ def ledger(tmp_path):
 
 
 def seen(ledger):
-    hashes = sorted(path.read_bytes() for path in ledger.with_suffix(".records").glob("*.u64"))
+    hashes = sorted(
+        path.read_bytes() for path in ledger.with_suffix(".records").glob("*.u64")
+    )
     return Ledger(ledger).entries(), hashes
 
 
@@ -104,7 +108,9 @@ RELEASES = [
     (SAMPLED, SAME),
     (
         {**SAMPLED, "sample_rate": 1.0, "unsampled": [[2.0, 1]]},
-        Training(steps=(Gaussian(sigma=1.0, count=5),), beside=(Gaussian(sigma=2.0),), **KIND),
+        Training(
+            steps=(Gaussian(sigma=1.0, count=5),), beside=(Gaussian(sigma=2.0),), **KIND
+        ),
     ),
     (
         {**SAMPLED, "sampling": "random_allocation"},
@@ -123,7 +129,13 @@ RELEASES = [
 
 
 def test_a_release_of_before_is_the_same_release(tmp_path):
-    fields = {"dataset": "d", "sweep": "s@1", "attempt": 1, "first_epoch": 0, "epochs": 1}
+    fields = {
+        "dataset": "d",
+        "sweep": "s@1",
+        "attempt": 1,
+        "first_epoch": 0,
+        "epochs": 1,
+    }
     log = ChainedLog(tmp_path / FILE, TypeAdapter(dict[str, Any]), advice="")
     with log.alone():
         for number, (old, _) in enumerate(RELEASES):

@@ -1,4 +1,6 @@
-"""An encoder that was exported here is no public one for the records that it was trained on."""
+"""An encoder that was exported here is no public one for the records that it was
+trained on.
+"""
 
 import json
 import math
@@ -76,7 +78,12 @@ def base(data, encoder, *, noise, engine="dp_sgd", **model):
 
 
 def prepared(folder, fields, *, name="next", **space):
-    document = {"name": name, "base": fields, "resources": {"executor": "local"}, **space}
+    document = {
+        "name": name,
+        "base": fields,
+        "resources": {"executor": "local"},
+        **space,
+    }
     return prepare_space(spaces.parse(document), settings=settings_in(folder))
 
 
@@ -85,7 +92,9 @@ def trained(folder, fields, *, name):
     settings = settings_in(folder)
     with pytest.MonkeyPatch.context() as patch, shared_figures(settings):
         leave_out_mlflow(patch)
-        found = runner.start(prepared(folder, fields, name=name), settings, command=["test"])
+        found = runner.start(
+            prepared(folder, fields, name=name), settings, command=["test"]
+        )
     [record] = found.folder.records()
     assert record.status == "done", record.reason
     return found.folder
@@ -94,7 +103,10 @@ def trained(folder, fields, *, name):
 def exported(folder, fields, *, name):
     """The encoder of the export of such a trial."""
     sweep = trained(folder, fields, name=name)
-    return export_trial(sweep, sweep.records()[0], folder / f"{name} out") / "model/transformers"
+    return (
+        export_trial(sweep, sweep.records()[0], folder / f"{name} out")
+        / "model/transformers"
+    )
 
 
 def planned(folder, fields, **space):
@@ -105,8 +117,8 @@ def planned(folder, fields, **space):
 
 
 def refuse(words, folder, fields, **space):
-    """Fails unless the one trial of the plan is refused in one line that matches `words`, and the
-    sweep with it.
+    """Fails unless the one trial of the plan is refused in one line that matches
+    `words`, and the sweep with it.
     """
     with shared_figures(settings_in(folder)), refused(words):
         require_trials(prepared(folder, fields, **space).plan)
@@ -114,8 +126,8 @@ def refuse(words, folder, fields, **space):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a home, a public encoder, two corpora and two exports, of which one is without
-    noise.
+    """A folder with a home, a public encoder, two corpora and two exports, of which one
+    is without noise.
     """
     folder = tmp_path_factory.mktemp("made")
     family_folders.write(folder / "public", "bert")
@@ -134,7 +146,10 @@ def home(made, tmp_path):
 
 
 def data_of(folder, name):
-    place = {"path": str(folder / f"{name}.jsonl"), "schema_file": str(folder / "schema.json")}
+    place = {
+        "path": str(folder / f"{name}.jsonl"),
+        "schema_file": str(folder / "schema.json"),
+    }
     return {"name": "json_lines", **place, "num_records": N}
 
 
@@ -143,7 +158,9 @@ def encoder_in(folder, name):
 
 
 def outside(*noises, relation=NeighboringRelation.ADD_OR_REMOVE_ONE):
-    """Epsilon of trainings with these noise multipliers together, by the library alone."""
+    """Epsilon of trainings with these noise multipliers together, by the library
+    alone.
+    """
     found = PLDAccountant(relation)
     for noise in noises:
         found.compose(PoissonSampledDpEvent(BATCH / N, GaussianDpEvent(noise)), STEPS)
@@ -167,7 +184,9 @@ def test_a_finite_export_is_composed_on_plan_card_ledger_and_the_next_export(hom
     replaced = outside(NOISE, NEXT_NOISE, relation=NeighboringRelation.REPLACE_ONE)
     assert card.epsilon_replace_one == pytest.approx(replaced, rel=2e-2)
     assert "together with the exports that they start from" in card.guarantee
-    assert any("an export that was trained on records" in line for line in card.warnings)
+    assert any(
+        "an export that was trained on records" in line for line in card.warnings
+    )
     assert not any(line.startswith(STARTING_WEIGHTS) for line in card.public)
     assert "earlier export, of epsilon" in card.provenance
     ledger = Ledger(home / "home" / FILE)
@@ -178,14 +197,20 @@ def test_a_finite_export_is_composed_on_plan_card_ledger_and_the_next_export(hom
     again = export_trial(sweep, record, home / "next out") / "model" / "transformers"
     assert origin_of(again).epsilon == card.epsilon
     third = planned(home, base(mine, again, noise=NEXT_NOISE))
-    assert third.epsilon == pytest.approx(outside(NOISE, NEXT_NOISE, NEXT_NOISE), rel=5e-3)
+    assert third.epsilon == pytest.approx(
+        outside(NOISE, NEXT_NOISE, NEXT_NOISE), rel=5e-3
+    )
 
 
 def test_an_export_without_noise_is_refused_for_its_records(home):
     mine, encoder = data_of(home, "mine"), encoder_in(home, "plain")
     for engine in ("dp_sgd", "sgd"):
         fields = base(mine, encoder, noise=1.0, engine=engine)
-        refuse("trial on them without a finite epsilon; export one that was trained", home, fields)
+        refuse(
+            "trial on them without a finite epsilon; export one that was trained",
+            home,
+            fields,
+        )
     joined = base(mine, "", noise=1.0, name="features", layers=[0, 1], prior="none")
     joined["model"]["encoder"] = [str(home / "public"), str(encoder)]
     refuse(NOT_FINITE, home, joined)
@@ -208,7 +233,9 @@ def test_on_other_records_an_export_is_free(home):
 
 def test_a_trial_without_a_step_has_the_epsilon_of_what_it_reads(home):
     """And nothing to charge: the export's own trial is charged."""
-    fields = base(data_of(home, "mine"), "", noise=0, engine="untrained", name="features")
+    fields = base(
+        data_of(home, "mine"), "", noise=0, engine="untrained", name="features"
+    )
     fields["model"] |= {"encoder": ["dialogues", str(encoder_in(home, "private"))]}
     fields["model"] |= {"layers": [[2], [1]]}
     del fields["training"], fields["privacy"]
@@ -219,13 +246,19 @@ def test_a_trial_without_a_step_has_the_epsilon_of_what_it_reads(home):
     alone = PLDAccountant()
     alone.compose(PoissonSampledDpEvent(BATCH / N, GaussianDpEvent(NOISE)), STEPS)
     assert record.plan.epsilon == pytest.approx(alone.get_epsilon(at), rel=5e-3)
-    assert card.epsilon == record.metrics["epsilon"] == pytest.approx(record.plan.epsilon, rel=5e-3)
+    assert (
+        card.epsilon
+        == record.metrics["epsilon"]
+        == pytest.approx(record.plan.epsilon, rel=5e-3)
+    )
     assert "No record was trained on" not in card.guarantee
     assert check(settings_in(home)) == []
 
 
 def changed(encoder, how):
-    """A copy of an exported encoder that states nothing, or something else, of its export."""
+    """A copy of an exported encoder that states nothing, or something else, of its
+    export.
+    """
     copy = encoder.parents[2] / "another name"
     shutil.copytree(encoder, copy)
     file, weights = copy / ORIGIN, copy / "model.safetensors"
@@ -235,13 +268,17 @@ def changed(encoder, how):
         file.write_text("{")
     elif how == "removed":
         file.unlink()
-    elif how == "saved again":  # as by a model with other heads, which adds and renames tensors
+    elif (
+        how == "saved again"
+    ):  # as by a model with other heads, which adds and renames tensors
         file.unlink()
         state = load_file(weights)
         state = {f"bert.{name}": tensor for name, tensor in state.items()}
         save_file({**state, "more": next(iter(state.values())) * 2}, weights)
     elif how == "other weights":
-        save_file({name: tensor * 2 for name, tensor in load_file(weights).items()}, weights)
+        save_file(
+            {name: tensor * 2 for name, tensor in load_file(weights).items()}, weights
+        )
     return copy
 
 
@@ -266,8 +303,12 @@ def test_weights_in_the_other_format_are_the_same(home):
 
 
 def test_public_weights_are_of_no_export(home):
-    """Frozen ones in an export among them; and an encoder that ships is not compared."""
-    fields = base(data_of(home, "mine"), home / "public", noise=0, engine="sgd", trained="biases")
+    """Frozen ones in an export among them; and an encoder that ships is not
+    compared.
+    """
+    fields = base(
+        data_of(home, "mine"), home / "public", noise=0, engine="sgd", trained="biases"
+    )
     exported(home, fields, name="biases")
     known = exports.Exports(home / "home")
     assert known.matching(str(home / "public")) == []
@@ -287,7 +328,11 @@ def test_an_export_of_another_home_is_refused_on_private_data(how, home, made):
     else:
         encoder = changed(encoder, how)
     fields = base(data_of(home, "mine"), encoder, noise=1.0)
-    refuse("export that this home does not know: .* set SWEEP_HOME to the home", home, fields)
+    refuse(
+        "export that this home does not know: .* set SWEEP_HOME to the home",
+        home,
+        fields,
+    )
     fields["data"] = {"name": "health", "num_utterances": 1_000}
     assert planned(home, fields).runs
 
@@ -302,7 +347,9 @@ def test_hashes_or_lines_that_are_lost_refuse(home):
     log.write_bytes(kept)
     for file in records.iterdir():
         file.unlink()
-    with refused("expected the hashes of an exported encoder's training records", InvalidData):
+    with refused(
+        "expected the hashes of an exported encoder's training records", InvalidData
+    ):
         prepared(home, fields)
 
 
@@ -324,23 +371,37 @@ def test_budgets_see_the_composition(home):
 
 def test_neither_pretraining_nor_a_private_selection_starts_from_an_export(home):
     settings = settings_in(home)
-    for encoder in (encoder_in(home, "private"), changed(encoder_in(home, "plain"), "removed")):
+    for encoder in (
+        encoder_in(home, "private"),
+        changed(encoder_in(home, "plain"), "removed"),
+    ):
         with refused("which was exported from a trial: pretraining has no epsilon"):
             refuse_exported(str(encoder), settings)
     refuse_exported(str(home / "public"), settings)
     refuse_exported("dialogues", settings)
     fields = base(data_of(home, "mine"), encoder_in(home, "private"), noise=2.0)
-    search = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 2}}
-    with shared_figures(settings), refused("public encoder with strategy private_selection"):
-        prepared(home, fields, search=search, axes={"training.learning_rate": [0.1, 0.2]})
+    search = {
+        "strategy": "private_selection",
+        "num_trials": {"law": "geometric", "mean": 2},
+    }
+    with (
+        shared_figures(settings),
+        refused("public encoder with strategy private_selection"),
+    ):
+        prepared(
+            home, fields, search=search, axes={"training.learning_rate": [0.1, 0.2]}
+        )
 
 
 def test_an_export_states_an_id_and_no_hash(home):
-    """Its id is drawn, so it says nothing of the records; the same weights keep theirs."""
+    """Its id is drawn, so it says nothing of the records; the same weights keep
+    theirs.
+    """
     sweep = SweepFolder(home / "home" / "private")
     [record] = sweep.records()
     first, second = (
-        export_trial(sweep, record, home / f"copy {n}") / "model" / "transformers" for n in (1, 2)
+        export_trial(sweep, record, home / f"copy {n}") / "model" / "transformers"
+        for n in (1, 2)
     )
     stated = json.loads((first / ORIGIN).read_text())
     assert set(stated) == {"id", "epsilon", "delta"}
@@ -349,7 +410,9 @@ def test_an_export_states_an_id_and_no_hash(home):
     assert stated["id"] != origin_of(encoder_in(home, "plain")).id
     lines = (home / "home" / exports.FILE).read_text()
     texts = " ".join(
-        path.read_text(errors="replace") for path in first.rglob("*.json") if path.name != ORIGIN
+        path.read_text(errors="replace")
+        for path in first.rglob("*.json")
+        if path.name != ORIGIN
     )
     for entry in map(json.loads, lines.splitlines()):
         hidden = [*entry["tensors"], *(part["dataset"] for part in entry["learnt"])]
@@ -357,7 +420,9 @@ def test_an_export_states_an_id_and_no_hash(home):
 
 
 def test_relations_and_units_of_both_trainings_are_composed():
-    """Held against the library: a shuffled export has no guarantee for one record more or less."""
+    """Held against the library: a shuffled export has no guarantee for one record more
+    or less.
+    """
     shuffled = mechanism("edp_sgd", noise_multiplier=4.0, epochs=3, workers=1)
     own = mechanism("dp_sgd", noise_multiplier=2.0, epochs=2, workers=1)
     start = Start(source="a", releases=(release(shuffled),))

@@ -10,12 +10,25 @@ from hypothesis import strategies as st
 
 from search_spaces.parts import Budget
 from sweep.spending.gate import SpendGate, open_gate
-from sweep.spending.ledger import FILE, Entry, Ledger, PricedTrial, attempt_key, entry_for
+from sweep.spending.ledger import (
+    FILE,
+    Entry,
+    Ledger,
+    PricedTrial,
+    attempt_key,
+    entry_for,
+)
 from sweep.store import state as log
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import SweepState
 from tests.accountants._mechanisms import mechanism as made
-from tests.accountants.outside import algorithm_1, composed, divergence, events_of, gaussian_epsilon
+from tests.accountants.outside import (
+    algorithm_1,
+    composed,
+    divergence,
+    events_of,
+    gaussian_epsilon,
+)
 from tests.sweep.sweeps import space_in
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
@@ -69,19 +82,27 @@ class Charges:
 def gate(*trials, charge=None, **fields):
     budget = fields.pop("budget", None) or Budget(total=fields.pop("total", None))
     priced = {each.trial.id: each for each in trials}
-    return SpendGate(sweep="s", trials=priced, budget=budget, charge=charge or Charges(), **fields)
+    return SpendGate(
+        sweep="s", trials=priced, budget=budget, charge=charge or Charges(), **fields
+    )
 
 
 def train(opened, name, *done, attempt=1):
-    """The answers to beginning an attempt after `done[0]` epochs and going on after each other."""
+    """The answers to beginning an attempt after `done[0]` epochs and going on after
+    each other.
+    """
     begun = opened.begin(name, attempt=attempt, epochs_done=done[0])
     return [begun, *(opened.go_on(name, epochs_done=each) for each in done[1:])]
 
 
 def test_what_trials_start_from_counts_once_in_their_total():
-    """Also where some have begun before; and in the budget of a trial whose epochs repeat."""
+    """Also where some have begun before; and in the budget of a trial whose epochs
+    repeat.
+    """
     start = Start(source="an export", releases=(release(mechanism()),))
-    trials = [trial(name, mechanism=replace(mechanism(), starts=(start,))) for name in "ab"]
+    trials = [
+        trial(name, mechanism=replace(mechanism(), starts=(start,))) for name in "ab"
+    ]
     trials.append(trial("c"))  # which starts from a public encoder
     charges, total = Charges(), 1.01 * cost(3)
     opened = gate(*trials, charge=charges, total=total)
@@ -95,7 +116,9 @@ def test_what_trials_start_from_counts_once_in_their_total():
     assert "exceeds budget.total" in waiting.refusal(trials[2])
     assert gate(trial("a"), total=1.01 * cost(2)).refusal(trials[2]) is None
     first, again = charges.entries[EPOCHS - 1], Charges()
-    repeats = gate(trials[0], charge=again, budget=Budget(epsilon=1.01 * cost(2)), spent=[first])
+    repeats = gate(
+        trials[0], charge=again, budget=Budget(epsilon=1.01 * cost(2)), spent=[first]
+    )
     assert "with earlier attempts exceeds" in train(repeats, "a", 0, attempt=2)[0]
     alone = replace(first, starts=())
     plain = gate(trial("a"), budget=Budget(epsilon=1.01 * cost(2)), spent=[alone])
@@ -109,7 +132,9 @@ def cost(number, *, epochs=EPOCHS, delta=1e-5):
 
 
 def test_a_trial_that_reads_no_record_is_charged_nothing():
-    free = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
+    free = build(
+        parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560
+    )
     charges = Charges()
     tight = Budget(epsilon=1e-6, accountant="paper", total=1e-6)
     found = gate(trial("prior", mechanism=free), charge=charges, budget=tight)
@@ -117,7 +142,9 @@ def test_a_trial_that_reads_no_record_is_charged_nothing():
     assert found.refusal(trial("other", mechanism=free)) is None
     assert charges.entries == []
     read = replace(free, undeclared=("the label set is the records' own",))
-    found = gate(trial("prior", mechanism=read), charge=charges, budget=Budget(epsilon=1.0))
+    found = gate(
+        trial("prior", mechanism=read), charge=charges, budget=Budget(epsilon=1.0)
+    )
     assert train(found, "prior", 0) != [None]
 
 
@@ -146,7 +173,9 @@ def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
         ("paper", 3, (1, 2, 3), "(paper) after 4 epochs exceeds"),
     ],
 )
-def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again, refusal):
+def test_epochs_of_an_earlier_attempt_are_spent_too(
+    accountant, admitted, again, refusal
+):
     """Of nine, so many are admitted, those that were trained twice included."""
     what, charges = mechanism(epochs=9), Charges()
     limit = cost(1, epochs=admitted) * 1.0001
@@ -164,7 +193,9 @@ def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again,
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_order_of_events_passes_the_total(data):
-    """Trials begin, train, crash and begin again; the composition knows the whole account."""
+    """Trials begin, train, crash and begin again; the composition knows the whole
+    account.
+    """
     limit = data.draw(st.floats(0.05, 3.0), label="total")
     trials = [trial(name, mechanism=mechanism(noise)) for name, noise in NOISES.items()]
     charges = Charges()
@@ -196,21 +227,29 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
 
 
-@pytest.mark.parametrize("deltas", [(1e-9, 1e-3, 1e-3), (1e-3, 1e-9, 1e-3), (1e-3, 1e-3, 1e-9)])
+@pytest.mark.parametrize(
+    "deltas", [(1e-9, 1e-3, 1e-3), (1e-3, 1e-9, 1e-3), (1e-3, 1e-3, 1e-9)]
+)
 def test_trials_that_have_not_begun_count_with_their_delta(deltas):
     total = (cost(3, delta=1e-9) + cost(3, delta=1e-3)) / 2
     first, second, other = (
         trial(name, mechanism=mechanism(delta=delta))
         for name, delta in zip("abc", deltas, strict=True)
     )
-    assert "exceeds budget.total" in str(gate(first, second, total=total).refusal(other))
-    assert gate(first, second, total=cost(3, delta=1e-9) * 1.0001).refusal(other) is None
+    assert "exceeds budget.total" in str(
+        gate(first, second, total=total).refusal(other)
+    )
+    assert (
+        gate(first, second, total=cost(3, delta=1e-9) * 1.0001).refusal(other) is None
+    )
 
 
 def test_a_baseline_is_charged_and_held_against_nothing():
     charges = Charges()
     plain = plain_mechanism()
-    opened = gate(trial("sgd", baseline=True, mechanism=plain), charge=charges, total=1e-6)
+    opened = gate(
+        trial("sgd", baseline=True, mechanism=plain), charge=charges, total=1e-6
+    )
     assert train(opened, "sgd", 0) == [None]
     assert charges.entries[0].baseline
     assert opened.refusal(trial("other")) is not None, "any other trial is too dear"
@@ -220,7 +259,9 @@ def test_a_baseline_is_charged_and_held_against_nothing():
 
 
 def test_a_baseline_of_a_private_engine_pays_like_any_trial():
-    """Its budget of one trial, the sweep's total of two, and the ledger of all sweeps."""
+    """Its budget of one trial, the sweep's total of two, and the ledger of all
+    sweeps.
+    """
     charges = Charges()
     dear = trial("dear", baseline=True, mechanism=mechanism(1.0))
     opened = gate(dear, charge=charges, budget=Budget(epsilon=cost(1)))
@@ -265,9 +306,9 @@ def entry(name, **other):
 
 
 def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
-    """Refused before and at the charge; a baseline without noise is exempt and uses no room, one of
-    a private engine pays like any trial. A longer entry of an attempt takes the place of the
-    shorter one. Without a bound everything is charged.
+    """Refused before and at the charge; a baseline without noise is exempt and uses no
+    room, one of a private engine pays like any trial. A longer entry of an attempt
+    takes the place of the shorter one. Without a bound everything is charged.
     """
     ledger = Ledger(tmp_path / FILE)
     charge = partial(ledger.charge, budget_total=cost(2) * (1 + 1e-9))
@@ -276,15 +317,25 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
         assert len(ledger.entries()) == number
         assert charge(what) is None
     assert charge(sgd) is None
-    for more in (entry("t3"), entry("t3", baseline=True), entry("t1", epochs=1, attempt=2)):
+    for more in (
+        entry("t3"),
+        entry("t3", baseline=True),
+        entry("t1", epochs=1, attempt=2),
+    ):
         assert "exceeds --budget-total" in str(charge(more))
     assert [each.trial for each in ledger.entries()] == ["t1", "t2", "t1", "b"]
     assert ledger.charge(entry("t3")) is None
-    assert ledger.charge(entry("t3", epochs=1), budget_total=cost(3) * 0.999), "what is paid stays"
+    assert ledger.charge(entry("t3", epochs=1), budget_total=cost(3) * 0.999), (
+        "what is paid stays"
+    )
     other = partial(ledger.charge, budget_total=cost(1) * (1 + 1e-9))
-    assert other(entry("t3", dataset="bbb")) is None, "of data sets without a common record"
+    assert other(entry("t3", dataset="bbb")) is None, (
+        "of data sets without a common record"
+    )
     assert ledger.charge(entry("t4")) is None
-    assert other(entry("t3", dataset="bbb")) is None, "what is charged in between adds nothing"
+    assert other(entry("t3", dataset="bbb")) is None, (
+        "what is charged in between adds nothing"
+    )
     assert ledger.spend("bbb").num_trials == 1
     assert len(ledger.entries()) == 8
 
@@ -307,7 +358,9 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
 
     def opened(filter_):
         priced = [trial(name, mechanism=what) for name in ("t1", "t2")]
-        return open_gate(folder_with(space, []), priced, ledger=ledger, total_filter=filter_)
+        return open_gate(
+            folder_with(space, []), priced, ledger=ledger, total_filter=filter_
+        )
 
     assert opened(room).refusal() is None
     assert train(opened(room), "t2", 0) == [None]
@@ -328,7 +381,10 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(tmp_path, 
     total = cost(1, epochs=3 * EPOCHS - 2 * len(ended)) * 1.001
     space = space_in(tmp_path, budget={"total": total})
     more, *priced = (trial(name) for name in ("t3", "t1", "t2"))
-    assert open_gate(folder_with(space, ended), priced, ledger=ledger).refusal(more) is None
+    assert (
+        open_gate(folder_with(space, ended), priced, ledger=ledger).refusal(more)
+        is None
+    )
     unended = folder_with(space, ended[:-1])
     refused = str(open_gate(unended, priced, ledger=ledger).refusal(more))
     assert "of all trials exceeds budget.total" in refused

@@ -1,4 +1,6 @@
-"""Names of data sets reveal none, and every shared record between data sets is found."""
+"""Names of data sets reveal none, and every shared record between data sets is
+found.
+"""
 
 import hmac
 import os
@@ -19,7 +21,9 @@ def key(tmp_path):
 
 
 def test_a_name_is_the_same_each_time_and_another_under_another_key(key, tmp_path):
-    """So that two homes cannot be compared, and no fingerprint can be tested without the key."""
+    """So that two homes cannot be compared, and no fingerprint can be tested without
+    the key.
+    """
     name = key.name_of("abc")
     assert re.fullmatch(r"[0-9a-f]{64}\.[0-9a-f]{32}", name)
     assert HomeKey(key.file).name_of("abc") == name
@@ -49,7 +53,10 @@ def test_a_key_is_on_disk_before_anything_is_named_by_it(key, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fsync)
     key.name_of("abc")
-    assert {(key.file.stat().st_ino, False), (key.file.parent.stat().st_ino, True)} <= synced
+    assert {
+        (key.file.stat().st_ino, False),
+        (key.file.parent.stat().st_ino, True),
+    } <= synced
 
 
 def test_a_process_that_comes_second_takes_the_key_of_the_first(key):
@@ -64,7 +71,9 @@ def test_a_process_that_comes_second_takes_the_key_of_the_first(key):
 def test_a_damaged_key_is_no_new_one(key, content):
     key.read()
     key.file.write_bytes(content)
-    with refused(f"expected 32 bytes in .*, got {len(content)}: restore it", InvalidData):
+    with refused(
+        f"expected 32 bytes in .*, got {len(content)}: restore it", InvalidData
+    ):
         HomeKey(key.file).read()
     assert key.file.read_bytes() == content
 
@@ -81,7 +90,9 @@ _RECORDS = st.sets(st.integers(0, 30).map(lambda n: b"record %d" % n), max_size=
 @settings(max_examples=25)
 @given(sets=st.lists(_RECORDS, min_size=1, max_size=3), doubled=st.booleans())
 def test_overlaps_are_exactly_the_shared_records(tmp_path_factory, sets, doubled):
-    """In both directions, however often a data set has each, and also in another process."""
+    """In both directions, however often a data set has each, and also in another
+    process.
+    """
     key = HomeKey(tmp_path_factory.mktemp("hashes") / "ledger.key")
     for number, records in enumerate(sets):
         key.register(f"d{number}", sorted(records) * (2 if doubled else 1))
@@ -126,7 +137,9 @@ def test_a_registered_data_set_is_not_read_again(key):
     assert key.overlaps("unknown") == {}
 
 
-@pytest.mark.parametrize("damage", ["cut", "cut by a hash", "longer", "empty", "of another key"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "cut by a hash", "longer", "empty", "of another key"]
+)
 def test_a_damaged_list_is_refused_and_counts_as_no_small_one(key, tmp_path, damage):
     key.register("a", [b"x", b"y"])
     key.register("b", [b"y"])

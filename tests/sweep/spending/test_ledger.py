@@ -13,7 +13,12 @@ import pytest
 
 from sweep.spending.ledger import FILE, Ledger, entry_for
 from tests.accountants._mechanisms import mechanism as made
-from tests.accountants.outside import algorithm_1, gaussian_epsilon, pld_epsilon, sampled
+from tests.accountants.outside import (
+    algorithm_1,
+    gaussian_epsilon,
+    pld_epsilon,
+    sampled,
+)
 from tests.refusals import refused
 from trainables.dp.accounting import release
 from trainables.dp.accounting.releases import Gaussian
@@ -27,7 +32,13 @@ def mechanism(engine="edp_sgd", **privacy):
 
 def entry(trial="t1", *, dataset="aaa", epochs=4, sweep_name="grid", **other):
     what = other.pop("mechanism", mechanism())
-    given = {"dataset": dataset, "sweep": sweep_name, "trial": trial, "epochs": epochs, **other}
+    given = {
+        "dataset": dataset,
+        "sweep": sweep_name,
+        "trial": trial,
+        "epochs": epochs,
+        **other,
+    }
     return entry_for(what, dataset_name="atis", **given)
 
 
@@ -56,7 +67,10 @@ def test_entries_come_back_as_they_were_written(ledger):
         ledger.charge(replace(each, at=1.5))
     name = ledger.key.name_of("aaa")
     assert ledger.entries() == [replace(each, at=1.5, dataset=name) for each in entries]
-    assert (ledger.datasets(), ledger.spend("never-seen").total.epsilon) == ((name,), 0.0)
+    assert (ledger.datasets(), ledger.spend("never-seen").total.epsilon) == (
+        (name,),
+        0.0,
+    )
     before = time.time()
     ledger.charge(entry("t5"))
     assert before <= ledger.entries()[-1].at <= time.time()
@@ -93,7 +107,9 @@ def test_what_was_acknowledged_outlives_kill_9(tmp_path):
 
 
 def test_an_attempt_is_charged_once_and_a_replay_again(ledger):
-    """Entries of one attempt are running totals; a second attempt pays for what it replays."""
+    """Entries of one attempt are running totals; a second attempt pays for what it
+    replays.
+    """
     for epochs in (1, 2, 3):
         ledger.charge(entry("t1", epochs=epochs))
     three = ledger.spend("aaa")
@@ -107,7 +123,9 @@ def test_an_attempt_is_charged_once_and_a_replay_again(ledger):
 
 
 def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
-    """One record in ten thousand is enough; the spend of both adds up, in either direction."""
+    """One record in ten thousand is enough; the spend of both adds up, in either
+    direction.
+    """
     first = [f"record {number}".encode() for number in range(10_000)]
     second = [f"other {number}".encode() for number in range(10_000)]
     ledger.key.register("aaa", first)
@@ -118,7 +136,9 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
     assert new.total.epsilon == ledger.spend("aaa").total.epsilon
     assert new.total.epsilon == pytest.approx(cost(4), rel=1e-9)
     more = entry("t2", dataset="bbb", sweep_name="later")
-    assert "exceeds --budget-total" in str(ledger.charge(more, budget_total=0.999 * cost(8)))
+    assert "exceeds --budget-total" in str(
+        ledger.charge(more, budget_total=0.999 * cost(8))
+    )
     with refused("to stay within"):
         ledger.require_within("bbb", [more.release], budget_total=0.999 * cost(8))
     assert ledger.charge(more, budget_total=1.001 * cost(8)) is None
@@ -126,7 +146,10 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
     assert ledger.spend("aaa").sweeps == ("grid", "later")
     assert ledger.spend("aaa").total == ledger.spend("bbb").total
     assert ledger.spend("aaa").total.epsilon == pytest.approx(cost(8), rel=1e-9)
-    assert [e.trial for e in ledger.beside(entry(dataset="bbb", sweep_name="new"))] == ["t1", "t2"]
+    assert [e.trial for e in ledger.beside(entry(dataset="bbb", sweep_name="new"))] == [
+        "t1",
+        "t2",
+    ]
     ledger.key.register("ccc", [b"a third one"])
     ledger.charge(entry("t3", dataset="ccc"))
     assert (ledger.spend("ccc").num_trials, ledger.spend("ccc").shared) == (1, {})
@@ -135,8 +158,9 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
 
 
 def test_what_is_written_is_keyed_and_private(tmp_path, ledger):
-    """Whoever knows a fingerprint (all records but one, and a candidate) finds it nowhere, two
-    ledgers hash a record differently, and every file is for its owner alone.
+    """Whoever knows a fingerprint (all records but one, and a candidate) finds it
+    nowhere, two ledgers hash a record differently, and every file is for its owner
+    alone.
     """
     fingerprint = hashlib.sha256(b"all the records").hexdigest()
     other = Ledger(tmp_path / "elsewhere" / FILE)
@@ -160,7 +184,9 @@ def test_what_is_written_is_keyed_and_private(tmp_path, ledger):
 
 
 def test_a_hash_of_a_record_has_64_bits(tmp_path, ledger):
-    """Each of its bytes differs among forty records: fewer bits would meet by chance."""
+    """Each of its bytes differs among forty records: fewer bits would meet by
+    chance.
+    """
     ledger.key.register("aaa", [b"record %d" % number for number in range(40)])
     [listed] = tmp_path.rglob("*.u64")
     hashes = listed.read_bytes()[-40 * 8 :]
@@ -168,7 +194,9 @@ def test_a_hash_of_a_record_has_64_bits(tmp_path, ledger):
 
 
 def test_a_lost_key_loses_no_entry(tmp_path, ledger):
-    """Without the key it is unknown which data set an entry is about: nothing may be spent."""
+    """Without the key it is unknown which data set an entry is about: nothing may be
+    spent.
+    """
     ledger.charge(entry("t1"))
     (tmp_path / "ledger.key").unlink()
     again = Ledger(tmp_path / FILE)
@@ -206,7 +234,10 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger):
     ledger.charge(entry("t3", mechanism=mechanism(unit="group")))
     mixed = ledger.spend("aaa")
     assert math.isinf(mixed.accounted.epsilon)
-    assert any("no theorem covers a record that is replaced" in r for r in mixed.total.unaccounted)
+    assert any(
+        "no theorem covers a record that is replaced" in r
+        for r in mixed.total.unaccounted
+    )
     assert mixed.by_unit["record"].epsilon == pytest.approx(cost(4), rel=1e-9)
     assert math.isfinite(mixed.by_unit["group"].epsilon)
     for unit in "fedcba":
@@ -226,7 +257,12 @@ def test_the_command_shows_the_spend(tmp_path, monkeypatch, line):
     book.charge(entry("t1"))
     book.charge(entry("t2", mechanism=mechanism("sgd")))
     (row,) = line.facts("ledger")["datasets"]
-    said = (row["dataset"], row["dataset_name"], row["num_trials"], row["total"]["epsilon"])
+    said = (
+        row["dataset"],
+        row["dataset_name"],
+        row["num_trials"],
+        row["total"]["epsilon"],
+    )
     assert said == (book.key.name_of("aaa"), "atis", 2, "inf")
     monkeypatch.setenv("COLUMNS", "200")
     assert "for the rest" in line.says("ledger", "atis").replace("\n", " ")
@@ -241,13 +277,15 @@ def _charge_within(path, writer, count, limit):
 
 
 def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path):
-    """Each of three writers alone stays within the total; without the lock across check and charge
-    all three would see room for the last entry.
+    """Each of three writers alone stays within the total; without the lock across check
+    and charge all three would see room for the last entry.
     """
     path = tmp_path / FILE
     limit = cost(7 * 4) * 1.0001
     writers = [
-        multiprocessing.get_context("fork").Process(target=_charge_within, args=(path, w, 5, limit))
+        multiprocessing.get_context("fork").Process(
+            target=_charge_within, args=(path, w, 5, limit)
+        )
         for w in range(3)
     ]
     for writer in writers:
@@ -260,12 +298,18 @@ def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path):
     assert ledger.spend("aaa").total.epsilon <= limit
 
 
-def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(tmp_path):
+def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(
+    tmp_path,
+):
     ledger = Ledger(tmp_path / FILE)
-    ledger.charge(entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True))
+    ledger.charge(
+        entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True)
+    )
     one = cost(4) * 1.0001
     assert ledger.charge(entry("first"), budget_total=one) is None
-    assert "exceeds --budget-total" in str(ledger.charge(entry("second"), budget_total=one))
+    assert "exceeds --budget-total" in str(
+        ledger.charge(entry("second"), budget_total=one)
+    )
     with refused("to stay within"):
         ledger.require_within("aaa", [release(mechanism())], budget_total=one)
     ledger.charge(entry("beside", sweep_name="another"))
@@ -284,12 +328,16 @@ def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger):
     dear, cheap = (cost(3 * 4, delta=at) for at in (1e-8, 1e-5))
     assert cheap < 0.9 * dear
     spent = ledger.spend("aaa")
-    assert (spent.total.delta, spent.total.epsilon) == (1e-8, pytest.approx(dear, rel=1e-9))
+    assert (spent.total.delta, spent.total.epsilon) == (
+        1e-8,
+        pytest.approx(dear, rel=1e-9),
+    )
     between = (cheap + dear) / 2
     with refused("to stay within"):
         ledger.require_within("aaa", [], budget_total=between)
     assert ledger.charge(entry("t3", mechanism=loose), budget_total=between) is not None
-    # An entry of the same attempt replaces what is there, so nothing is added to the total.
+    # An entry of the same attempt replaces what is there, so nothing is added to the
+    # total.
     assert ledger.charge(entry("t3", mechanism=loose), budget_total=dear + 1e-6) is None
 
 

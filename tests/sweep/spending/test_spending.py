@@ -23,7 +23,12 @@ def fields(**changes):
     made = {
         "base": PRIVATE,
         "variants": [
-            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"},
+            {
+                "name": "sgd",
+                "baseline": True,
+                "set": {"engine": "sgd"},
+                "drop_axes": "all",
+            },
             {"name": "dp"},
         ],
     }
@@ -31,7 +36,12 @@ def fields(**changes):
 
 
 def searching(num_samples, **search):
-    return {"strategy": "tpe", "num_samples": num_samples, "objectives": ["epsilon"], **search}
+    return {
+        "strategy": "tpe",
+        "num_samples": num_samples,
+        "objectives": ["epsilon"],
+        **search,
+    }
 
 
 def epsilon_spent(folder):
@@ -43,13 +53,18 @@ def epsilon_spent(folder):
 
 
 def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
-    settings, plan = settings_in(tmp_path), prepared_in(tmp_path, **fields(axes={Z: EPSILONS})).plan
+    settings, plan = (
+        settings_in(tmp_path),
+        prepared_in(tmp_path, **fields(axes={Z: EPSILONS})).plan,
+    )
     found, sentence = total_of_plan(plan, account=Accounting(settings))
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
     spent = epsilon_spent(folder)
-    assert spent == pytest.approx(found["epsilon"], rel=1e-2), "which is what they then cost"
+    assert spent == pytest.approx(found["epsilon"], rel=1e-2), (
+        "which is what they then cost"
+    )
     monkeypatch.setattr(accounting, "certify", None)  # it is not worked out again
     assert total_of_plan(plan, account=Accounting(settings)) == (found, sentence)
 
@@ -59,7 +74,9 @@ def test_a_total_says_where_one_trials_records_are_another_ones_test(tmp_path, p
     base, axes = {"privacy": {"delta": 1e-4}}, {path: [1, 2]}  # values of either field
     folder = run_untracked(tmp_path, **fields(base=base, variants=[], axes=axes))
     total, _ = spend_of(folder)
-    said = any("no trial is validated or tested on" in reason for reason in total.unaccounted)
+    said = any(
+        "no trial is validated or tested on" in reason for reason in total.unaccounted
+    )
     assert said == (path != Z)
 
 
@@ -71,7 +88,10 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one():
             SimpleNamespace(
                 id=str(fraction),
                 runs=True,
-                fields={"data": {"name": "smcalflow"}, "synthesis": {"public_fraction": fraction}},
+                fields={
+                    "data": {"name": "smcalflow"},
+                    "synthesis": {"public_fraction": fraction},
+                },
             )
             for fraction in fractions
         ]
@@ -82,11 +102,16 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one():
     [reason] = reasons(0.1, 0.2)
     assert reason.endswith("no trial is validated or tested on or takes as public")
     told = reasons(0.1, 0.2, baselines=2)
-    assert [each.split(" ")[0] for each in told] == ["2", "validation,"], "none hides another"
+    assert [each.split(" ")[0] for each in told] == ["2", "validation,"], (
+        "none hides another"
+    )
 
 
 def test_a_search_finds_what_there_is_room_for(tmp_path):
-    axes = {Z: {"choice": EPSILONS}, LR: {"range": {"low": 0.01, "high": 1, "log": True}}}
+    axes = {
+        Z: {"choice": EPSILONS},
+        LR: {"range": {"low": 0.01, "high": 1, "log": True}},
+    }
     for seed in range(3):
         folder = run_untracked(
             tmp_path / str(seed),
@@ -100,7 +125,9 @@ def test_a_search_finds_what_there_is_room_for(tmp_path):
 def test_a_search_that_ends_early_says_why(tmp_path):
     """Its baseline is a trial."""
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
-    folder = run_untracked(tmp_path, **fields(axes=axes, search=searching(5), budget={"total": 12}))
+    folder = run_untracked(
+        tmp_path, **fields(axes=axes, search=searching(5), budget={"total": 12})
+    )
     assert statuses(folder).count("done") == len(folder.plan().to_run) == 2
     said = "The search ended after 1 of 5 configurations: budget.total=12 has no room for it"
     assert said in str(search_source.ended_early(folder))
@@ -109,7 +136,8 @@ def test_a_search_that_ends_early_says_why(tmp_path):
 def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path):
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
     folder = run_untracked(
-        tmp_path, **fields(axes=axes, search=searching(2), budget={"total": 22}, repeats=3)
+        tmp_path,
+        **fields(axes=axes, search=searching(2), budget={"total": 22}, repeats=3),
     )
     ran = [t for t in folder.plan().to_run if not t.baseline]
     assert sorted(trial.seed for trial in ran) in ([], [0, 1, 2])

@@ -16,4 +16,7 @@ def test_pairs_are_known_by_their_utterances(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     other = tiny(write_pairs(elsewhere, training=11, human=6))
-    assert Accounting(settings_in(elsewhere)).data_of(other).fingerprint != found.fingerprint
+    assert (
+        Accounting(settings_in(elsewhere)).data_of(other).fingerprint
+        != found.fingerprint
+    )

@@ -53,15 +53,17 @@ def test_what_is_new_is_read_once(path):
     assert reader.read_new() == []
     add(writer, 5, 6)
     assert [entry["n"] for entry in reader.read_new()] == [5, 6]
-    assert [entry["n"] for entry in writer.read_new()] == [6], "its own are read as well"
+    assert [entry["n"] for entry in writer.read_new()] == [6], (
+        "its own are read as well"
+    )
     assert writer.first() == {"n": 0}
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [row["previous"] for row in rows[1:]] == [row["digest"] for row in rows[:-1]]
 
 
 def test_the_head_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
-    """An empty head, as a kill or a power failure may leave one, is damage. A later head may be
-    behind.
+    """An empty head, as a kill or a power failure may leave one, is damage. A later
+    head may be behind.
     """
     lines, head = (tmp_path / f"log.{name}" for name in ("jsonl", "head"))
     flushed = []
@@ -83,8 +85,8 @@ def test_the_head_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("is_head_behind", [False, True])
 def test_a_crash_at_any_byte_leaves_whole_entries(path, is_head_behind):
-    """The torn line is not read, and the next append takes its place. The head may be as it was
-    before the append.
+    """The torn line is not read, and the next append takes its place. The head may be
+    as it was before the append.
     """
     head = path.with_suffix(".head")
     before, old = path.read_bytes(), head.read_bytes()
@@ -121,7 +123,9 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_damage_is_refused(path, damage):
-    path.write_bytes(b"".join(DAMAGES[damage](path.read_bytes().splitlines(keepends=True))))
+    path.write_bytes(
+        b"".join(DAMAGES[damage](path.read_bytes().splitlines(keepends=True)))
+    )
     damaged = path.read_bytes()
     for use in (numbers, lambda path: add(log_at(path), 7)):
         with refused(rf"expected whole entries in {path}, .*: restore it", InvalidData):
@@ -144,7 +148,11 @@ def test_every_flipped_bit_is_refused(tmp_path_factory, position, bit):
 def test_a_lost_or_damaged_head_is_refused(path):
     head = path.with_suffix(".head")
     content = head.read_bytes()
-    whole_but_no_heads = ({"lines": "three", "last": ""}, {"lines": [3], "last": ""}, {"lines": 3})
+    whole_but_no_heads = (
+        {"lines": "three", "last": ""},
+        {"lines": [3], "last": ""},
+        {"lines": 3},
+    )
     forged_heads = [line(json.dumps(each).encode()) for each in whole_but_no_heads]
     for damaged in (content[:20], b"", *forged_heads):
         head.write_bytes(damaged)

@@ -12,7 +12,11 @@ from sweep.store import files
 
 def test_no_number_is_written_that_json_does_not_have():
     """A NaN says nothing and becomes null, an infinite epsilon stays infinite."""
-    value = {"loss": math.nan, "epsilon": math.inf, "each": [math.nan, {"low": -math.inf}]}
+    value = {
+        "loss": math.nan,
+        "epsilon": math.inf,
+        "each": [math.nan, {"low": -math.inf}],
+    }
     found = json.loads(files.indented_json(value))
     assert found == {"loss": None, "epsilon": "inf", "each": [None, {"low": "-inf"}]}
 
@@ -28,7 +32,9 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         files.write_text(path, "new")
     with pytest.raises(ValueError, match="surrogates"):
-        files.write_text(path, "half \ud800")  # cannot be encoded: fails in the middle of writing
+        files.write_text(
+            path, "half \ud800"
+        )  # cannot be encoded: fails in the middle of writing
     assert path.read_text() == "old"
 
 

@@ -1,4 +1,6 @@
-"""A manifest notices every lost, changed or grown file of an ended trial, and quotes none."""
+"""A manifest notices every lost, changed or grown file of an ended trial, and quotes
+none.
+"""
 
 import json
 from pathlib import Path
@@ -41,7 +43,10 @@ def test_an_untouched_folder_is_whole(folder):
 
 DAMAGES = {
     "lost": (Path.unlink, "is missing"),
-    "grown": (lambda path: path.write_bytes(path.read_bytes() + b"x"), "has another size"),
+    "grown": (
+        lambda path: path.write_bytes(path.read_bytes() + b"x"),
+        "has another size",
+    ),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "has another size"),
     "changed at its end": (
         lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"),
@@ -91,7 +96,9 @@ def test_what_is_written_after_the_end_is_no_difference(folder):
     assert (folder / "manifest.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../other/config.yaml", "model/../../x"])
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../other/config.yaml", "model/../../x"]
+)
 def test_a_manifest_reads_nothing_outside_of_its_folder(folder, name):
     document = read_json(folder / "manifest.json")
     document["files"][name] = {"size": 1, "sha256": "0" * 64}

@@ -1,4 +1,6 @@
-"""A plan as plain data: read back equal with every figure, damage noticed; names of its trials."""
+"""A plan as plain data: read back equal with every figure, damage noticed; names of its
+trials.
+"""
 
 import json
 
@@ -33,7 +35,9 @@ def trial(name="t", **fields):
 
 
 _FIGURES = ("noise_multiplier", "epsilon", "epsilon_paper", "epsilon_budget")
-_WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+_WORDS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12
+)
 _KIND = st.sampled_from(["config", "constraint", "mechanism", "budget"])
 _TRIALS = st.builds(
     trial,
@@ -63,7 +67,9 @@ def test_a_plan_comes_back_equal_with_every_figure(plan):
     document = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
     again = TypeAdapter(Plan).validate_python(document)
     assert again == plan
-    assert [each.config for each in again.trials] == [each.config for each in plan.trials]
+    assert [each.config for each in again.trials] == [
+        each.config for each in plan.trials
+    ]
     counted = (document["num_trials"], document["num_refused"])
     assert counted == (len(plan.trials), len(plan.refused))
 
@@ -99,8 +105,13 @@ def test_a_group_is_what_seeds_do_not_change(seed, rate):
 
 def test_the_noise_of_an_epoch_follows_its_decay():
     """Epoch 1 has z0; an engine without noise has none."""
-    privacy = {"noise_multiplier": 2.0, "noise_decay": {"kind": "exponential", "tau": 0.5}}
-    decaying = trial(origin=parse({"engine": "edp_sgd", "privacy": privacy}), noise_multiplier=2.0)
+    privacy = {
+        "noise_multiplier": 2.0,
+        "noise_decay": {"kind": "exponential", "tau": 0.5},
+    }
+    decaying = trial(
+        origin=parse({"engine": "edp_sgd", "privacy": privacy}), noise_multiplier=2.0
+    )
     first, second = (plans.noise_at(decaying, n)["noise_multiplier"] for n in (1, 2))
     assert first == 2.0
     assert 0 < second < first

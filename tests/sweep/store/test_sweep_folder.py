@@ -1,4 +1,6 @@
-"""One sweep's folder: its log says what became of its trials, and any reader finds the same."""
+"""One sweep's folder: its log says what became of its trials, and any reader finds the
+same.
+"""
 
 import fcntl
 import math
@@ -29,7 +31,9 @@ from trainables.io.files import read_yaml
 from trainables.result import EpochReport, TrialResult
 
 CONFIG = parse({"engine": "sgd", "training": {"epochs": 3}})
-TRIAL = PlannedTrial(id=CONFIG.id, variant="sgd", baseline=False, values={}, origin=CONFIG)
+TRIAL = PlannedTrial(
+    id=CONFIG.id, variant="sgd", baseline=False, values={}, origin=CONFIG
+)
 
 
 REFUSED = replace(TRIAL, id="refused", reason="no", refused_by="budget")
@@ -70,7 +74,9 @@ def of(files):
 
 
 def status(files, *, runs=True, running=False):
-    return files.record(TRIAL if runs else replace(REFUSED, id=TRIAL.id), running=running).status
+    return files.record(
+        TRIAL if runs else replace(REFUSED, id=TRIAL.id), running=running
+    ).status
 
 
 def test_the_config_on_disk_makes_the_trial_again(files):
@@ -87,19 +93,30 @@ def test_the_config_on_disk_makes_the_trial_again(files):
 def test_epochs_are_counted_once_and_upwards_in_whatever_order_they_are_reported(
     tmp_path_factory, epochs
 ):
-    """A resumed trial reports the epoch of its checkpoint again, one whose checkpoint is older than
-    its last epoch trains the later ones again, and one that begins anew (0) has none. The seconds
-    of all that was trained count.
+    """A resumed trial reports the epoch of its checkpoint again, one whose checkpoint
+    is older than its last epoch trains the later ones again, and one that begins anew
+    (0) has none. The seconds of all that was trained count.
     """
     files = new_sweep(tmp_path_factory.mktemp("epochs"))
-    expected = [n for place, n in enumerate(epochs) if n != (epochs[place - 1] if place else 0)]
-    kept = [n for place, n in enumerate(expected) if 0 < n < min(expected[place + 1 :], default=7)]
-    trained = [n for place, n in enumerate(epochs) if n > (epochs[place - 1] if place else 0)]
+    expected = [
+        n for place, n in enumerate(epochs) if n != (epochs[place - 1] if place else 0)
+    ]
+    kept = [
+        n
+        for place, n in enumerate(expected)
+        if 0 < n < min(expected[place + 1 :], default=7)
+    ]
+    trained = [
+        n for place, n in enumerate(epochs) if n > (epochs[place - 1] if place else 0)
+    ]
     for number in epochs:
         files.add_epoch(TRIAL.id, epoch(number, loss=1.0), when=1.0)
     assert [row["epochs_done"] for row in files.epochs(TRIAL.id)] == kept
     record = files.record(TRIAL, running=True)
-    assert (record.seconds, record.metrics) == (0.5 * len(trained), {"loss": 1.0} if kept else {})
+    assert (record.seconds, record.metrics) == (
+        0.5 * len(trained),
+        {"loss": 1.0} if kept else {},
+    )
 
 
 def test_a_denied_trial_has_begun_where_an_epoch_has_run(files):
@@ -113,13 +130,17 @@ def test_a_denied_trial_has_begun_where_an_epoch_has_run(files):
     files.add_epoch(TRIAL.id, epoch(1), when=1.0)
     assert (status(files), of(files).has_begun) == (TrialStatus.INTERRUPTED, True)
     files.start_trial(TRIAL)
-    assert status(files, running=True) is TrialStatus.RUNNING, "a new start is a new permission"
+    assert status(files, running=True) is TrialStatus.RUNNING, (
+        "a new start is a new permission"
+    )
     assert files.record(TRIAL, running=True).reason is None
 
 
 def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files):
     files.start_trial(TRIAL)
-    files.add(log.StatusChanged(entry="failed", trial=TRIAL.id, reason="broke", time=1.0))
+    files.add(
+        log.StatusChanged(entry="failed", trial=TRIAL.id, reason="broke", time=1.0)
+    )
     assert status(files, runs=False) is TrialStatus.REFUSED
     assert status(files) is TrialStatus.FAILED
     assert files.record(TRIAL, running=False).reason == "broke"
@@ -132,19 +153,33 @@ def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files):
 def test_a_running_trial_has_the_figures_of_its_last_epoch_as_numbers(files):
     files.start_trial(TRIAL)
     files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0), when=1.0)
-    figures = {"epsilon_spent": math.inf, "validation_loss": math.nan, "train_loss": 1.0}
+    figures = {
+        "epsilon_spent": math.inf,
+        "validation_loss": math.nan,
+        "train_loss": 1.0,
+    }
     files.add_epoch(TRIAL.id, epoch(2, **figures), when=2.0)
     record = files.record(TRIAL, running=True)
-    assert (record.status, record.epochs_done, record.seconds) == (TrialStatus.RUNNING, 2, 1.0)
+    assert (record.status, record.epochs_done, record.seconds) == (
+        TrialStatus.RUNNING,
+        2,
+        1.0,
+    )
     assert record.metrics == figures | {"validation_loss": None}
     assert files.epochs(TRIAL.id)[-1]["metrics"] == record.metrics
 
 
 def test_a_finished_trial_has_its_result_and_its_comparison(files):
     files.start_trial(TRIAL)
-    files.finish_trial(result(metrics={"ser": 0.25, "epsilon": math.inf}), when=7.0, reason="")
+    files.finish_trial(
+        result(metrics={"ser": 0.25, "epsilon": math.inf}), when=7.0, reason=""
+    )
     violation = {"epsilon_lower_bound": 2.0, "epsilon_claimed": 1.0}
-    panel = {"metrics": {"canary_auc": 0.5}, "notes": ["compared"], "violation": violation}
+    panel = {
+        "metrics": {"canary_auc": 0.5},
+        "notes": ["compared"],
+        "violation": violation,
+    }
     assert files.write_panel(TRIAL.id, panel)
     record = files.record(TRIAL, running=False)
     assert record.status is TrialStatus.DONE
@@ -158,10 +193,17 @@ def test_a_finished_trial_has_its_result_and_its_comparison(files):
     [
         (True, "budget.total", "budget.total", TrialStatus.STOPPED),
         (True, "", None, TrialStatus.STOPPED),
-        (False, "the scheduler", None, TrialStatus.DONE),  # it ended after its last epoch
+        (
+            False,
+            "the scheduler",
+            None,
+            TrialStatus.DONE,
+        ),  # it ended after its last epoch
     ],
 )
-def test_a_reason_is_shown_where_it_stopped_something(files, stopped, reason, shown, expected):
+def test_a_reason_is_shown_where_it_stopped_something(
+    files, stopped, reason, shown, expected
+):
     files.start_trial(TRIAL)
     files.finish_trial(result(stopped_early=stopped), when=1.0, reason=reason)
     record = files.record(TRIAL, running=False)
@@ -182,19 +224,29 @@ def test_a_result_without_its_duration_has_that_of_its_epochs(files):
 
 def test_a_trial_that_is_released_twice_is_the_one_of_the_second_time(files):
     """A crash may come between its release and the mark that it is released."""
-    rows = [{"epochs_done": n, "seconds": 0.5, "time": 1.0, "metrics": {}} for n in (1, 2)]
+    rows = [
+        {"epochs_done": n, "seconds": 0.5, "time": 1.0, "metrics": {}} for n in (1, 2)
+    ]
     fields = {**vars(result(seconds={})), "time": 3.0, "reason": None}
     for _ in range(2):
         files.release_trial(TRIAL.id, epochs=rows, result=fields)
         record = files.record(TRIAL, running=False)
-        assert (record.status, record.seconds, record.ended_at) == (TrialStatus.DONE, 1.0, 3.0)
+        assert (record.status, record.seconds, record.ended_at) == (
+            TrialStatus.DONE,
+            1.0,
+            3.0,
+        )
         assert [row["epochs_done"] for row in files.epochs(TRIAL.id)] == [1, 2]
 
 
 _STEPS = {
     "begin": lambda files: files.start_trial(TRIAL),
-    "first epoch": lambda files: files.add_epoch(TRIAL.id, epoch(1, loss=math.nan), when=1.0),
-    "third epoch": lambda files: files.add_epoch(TRIAL.id, epoch(3, epsilon=math.inf), when=3.0),
+    "first epoch": lambda files: files.add_epoch(
+        TRIAL.id, epoch(1, loss=math.nan), when=1.0
+    ),
+    "third epoch": lambda files: files.add_epoch(
+        TRIAL.id, epoch(3, epsilon=math.inf), when=3.0
+    ),
     "begin anew": lambda files: files.add_epoch(TRIAL.id, ANEW, when=4.0),
     "deny": lambda files: files.add(
         log.StatusChanged(entry="denied", trial=TRIAL.id, reason="no room")
@@ -219,7 +271,9 @@ _STEPS = {
 
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(st.sampled_from(sorted(_STEPS)), max_size=10))
-def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(tmp_path_factory, steps):
+def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(
+    tmp_path_factory, steps
+):
     files = new_sweep(tmp_path_factory.mktemp("state"))
     follower = SweepFolder(files.path)
     for step in steps:
@@ -240,7 +294,9 @@ def test_every_status_is_pending_over_or_refused_and_nothing_twice():
         assert kinds.count(True) == 1, each
         assert not each.is_finished or each.is_over
         assert each.is_resumed == (each.is_pending or each is TrialStatus.FAILED)
-        assert each.has_begun == (each.is_over or each.value in ("running", "interrupted"))
+        assert each.has_begun == (
+            each.is_over or each.value in ("running", "interrupted")
+        )
 
 
 def _hold(path, ready):
@@ -264,7 +320,9 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(files, monkeypatch):
     process.join()
     assert not files.is_running
     with files.hold_lock(), monkeypatch.context() as patch:
-        patch.setattr(store.locks, "is_held", None)  # which would try for a tenth of a second
+        patch.setattr(
+            store.locks, "is_held", None
+        )  # which would try for a tenth of a second
         assert files.is_running
     assert not files.is_running
     files.delete()
@@ -275,7 +333,9 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(files, monkeypatch):
 
 
 def test_checking_the_lock_does_not_block_a_sweep(files, monkeypatch):
-    """`sweep list` at the instant of a `sweep resume`: the resume waits, and is not refused."""
+    """`sweep list` at the instant of a `sweep resume`: the resume waits, and is not
+    refused.
+    """
     assert 0 < store.PATIENCE_SECONDS < 1, "a second start is refused at once"
     monkeypatch.setattr(store, "PATIENCE_SECONDS", 60.0)  # on a busy machine too
     (files.path / "lock").touch()
@@ -314,14 +374,18 @@ def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(files):
 
 
 def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(files, monkeypatch):
-    monkeypatch.setattr(SweepFolder, "require_at_rest", lambda self: None)  # it was at rest
+    monkeypatch.setattr(
+        SweepFolder, "require_at_rest", lambda self: None
+    )  # it was at rest
     with files.hold_lock(), refused("running"):
         SweepFolder(files.path).delete()
     assert files.plan() == PLAN
 
 
 def test_the_space_is_that_of_the_log_whatever_became_of_its_file(files):
-    """Without its last fields a YAML file is a valid space, which may have no budget."""
+    """Without its last fields a YAML file is a valid space, which may have no
+    budget.
+    """
     path, space = files.path / "space.yaml", files.space()
     assert spaces.parse(read_yaml(path)) == space
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
@@ -341,7 +405,9 @@ def test_each_choice_is_seen_once_and_in_its_order(files):
     """By a reader that was there before, and by one that comes later."""
 
     def ids(reader):
-        assert reader.state().statuses(running=False).total() == len(reader.plan().trials)
+        assert reader.state().statuses(running=False).total() == len(
+            reader.plan().trials
+        )
         return [trial.id for trial in reader.plan().trials]
 
     c, d, e = (replace(TRIAL, id=name) for name in "cde")
@@ -350,7 +416,11 @@ def test_each_choice_is_seen_once_and_in_its_order(files):
     files.add(log.TrialsSuggested(trials=(c, d)))
     assert ids(early) == [TRIAL.id, "refused", "c", "d"]
     files.add(log.TrialsSuggested(trials=(d, TRIAL, e)))
-    assert ids(early) == ids(SweepFolder(files.path)) == [TRIAL.id, "refused", "c", "d", "e"]
+    assert (
+        ids(early)
+        == ids(SweepFolder(files.path))
+        == [TRIAL.id, "refused", "c", "d", "e"]
+    )
     files.replace_plan(files.space(), Plan(name="toy", trials=(c,)))
     assert ids(early) == ids(SweepFolder(files.path)) == ["c"]
 
@@ -361,7 +431,9 @@ def test_a_damaged_log_is_one_problem_with_the_next_step(files):
     path = files.path / store.LOG
     path.write_bytes(path.read_bytes()[:-5])
     again = SweepFolder(files.path)
-    named = rf"expected whole entries in {path}, .*: restore the sweep's folder from a copy"
+    named = (
+        rf"expected whole entries in {path}, .*: restore the sweep's folder from a copy"
+    )
     for use in (again.records, again.state, again.plan, again.about, again.start_trial):
         with refused(named, InvalidData):
             use(*[TRIAL] * (use == again.start_trial))

@@ -1,4 +1,6 @@
-"""The home of all sweeps: whole or absent, listed by age; changes of a space by their fields."""
+"""The home of all sweeps: whole or absent, listed by age; changes of a space by their
+fields.
+"""
 
 import errno
 import os
@@ -51,7 +53,9 @@ def test_sweeps_are_listed_oldest_first_and_a_damaged_one_is_listed_too(home, sp
 
 
 def test_a_folder_that_is_no_sweeps_stops_no_command(home, space, monkeypatch):
-    """A copy of a sweep, and on a disk of its own the home has a folder of the system."""
+    """A copy of a sweep, and on a disk of its own the home has a folder of the
+    system.
+    """
     create(home, space)
     for copied in ("toy (copy)", "Toy", "cache", ".toy"):
         shutil.copytree(home / "toy", home / copied)
@@ -105,7 +109,10 @@ def test_a_home_that_is_a_file_is_refused_with_its_name(home, space):
 
 
 def test_how_to_go_on_depends_on_what_is_saved(home, space):
-    assert store.how_to_go_on(home, "toy") == "no trial has begun; run the same command again"
+    assert (
+        store.how_to_go_on(home, "toy")
+        == "no trial has begun; run the same command again"
+    )
     create(home, space)
     assert "`sweep resume toy` continues" in store.how_to_go_on(home, "toy")
 
@@ -126,7 +133,9 @@ def test_facts_are_added_and_none_is_lost(folder):
 
 
 def test_a_trial_is_found_by_its_name_or_the_beginning_of_its_id(folder):
-    assert all(folder.plan_of(one) == TRIAL for one in (TRIAL.id, TRIAL.id[:4], TRIAL.name))
+    assert all(
+        folder.plan_of(one) == TRIAL for one in (TRIAL.id, TRIAL.id[:4], TRIAL.name)
+    )
     with refused(r"the id of a trial of toy, got 'zz': 0 trials$"):
         folder.plan_of("zz")
     twin = replace(TRIAL, id=f"{TRIAL.id[:4]}twin")
@@ -138,7 +147,9 @@ def test_a_trial_is_found_by_its_name_or_the_beginning_of_its_id(folder):
 
 
 def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder):
-    paused = refused(r"trials are paused; .* `sweep resume toy` continues$", StorageFailed)
+    paused = refused(
+        r"trials are paused; .* `sweep resume toy` continues$", StorageFailed
+    )
     with paused, storage_faults(folder):
         raise OSError(28, "No space left on device")
     with pytest.raises(ZeroDivisionError), storage_faults(folder):
@@ -172,14 +183,27 @@ def test_a_name_is_given_once_and_an_unknown_one_says_which_there_are(folder):
 @pytest.mark.parametrize(
     "name",
     [
-        *("../toy", "toy/../toy", "/etc", "", "Toy", ".toy", "cache", "mlflow.db", "mlartifacts"),
+        *(
+            "../toy",
+            "toy/../toy",
+            "/etc",
+            "",
+            "Toy",
+            ".toy",
+            "cache",
+            "mlflow.db",
+            "mlartifacts",
+        ),
         *("ledger.jsonl", "ledger.records", "ledger.key"),
     ],
 )
 def test_a_name_never_leaves_the_home_and_is_none_of_its_own_files(folder, name):
     """A sweep of such a name would be deleted with the record hashes, say, in it."""
     home, space = folder.path.parent, folder.space()
-    for use in (lambda: store.open_sweep(home, name), lambda: create(home, space, name)):
+    for use in (
+        lambda: store.open_sweep(home, name),
+        lambda: create(home, space, name),
+    ):
         with refused(r"^name: "):
             use()
 
@@ -194,7 +218,9 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder,
     budget = vault.draws.space().budget
     assert (budget.epsilon, budget.total, budget.trials) == (None, None, None)
     assert vault.path.stat().st_mode & 0o077 == 0
-    assert store.names(folder.path.parent) == ["toy"], "its draws are no sweep of the home"
+    assert store.names(folder.path.parent) == ["toy"], (
+        "its draws are no sweep of the home"
+    )
     vault.select(trial=None, draw=None)
     assert (vault.is_over, vault.selection()) == (True, {"trial": None, "draw": None})
     vault.select(trial="a", draw="b")
@@ -203,10 +229,16 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder,
 
 def commit_all(folder):
     own = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
-    for words in (["init", "--quiet"], ["add", "."], [*own, "commit", "--quiet", "-m", "one"]):
+    for words in (
+        ["init", "--quiet"],
+        ["add", "."],
+        [*own, "commit", "--quiet", "-m", "one"],
+    ):
         subprocess.run(["git", *words], cwd=folder, check=True)
     head = ["git", "rev-parse", "HEAD"]
-    return subprocess.run(head, cwd=folder, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        head, cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.mark.parametrize("is_own", [True, False])
@@ -236,4 +268,8 @@ STORE = "postgresql://ann:{}@host:5432/runs"
 def test_a_command_is_kept_without_the_password_of_the_tracking_store():
     given = ["sweep", "run", "quick", "--tracking-uri", STORE.format("s3cret")]
     kept = store.about([*given, f"--tracking-uri={STORE.format('p/w@d')}"])["command"]
-    assert kept == [*given[:-1], STORE.format("***"), f"--tracking-uri={STORE.format('***')}"]
+    assert kept == [
+        *given[:-1],
+        STORE.format("***"),
+        f"--tracking-uri={STORE.format('***')}",
+    ]

@@ -46,22 +46,33 @@ def test_the_records_that_were_declared_public_are_not_covered():
 
 
 def test_one_trial_has_the_bounds_of_its_privacy_card():
-    """Those of the whole profile; (epsilon, delta) alone allows every true-positive rate here."""
+    """Those of the whole profile; (epsilon, delta) alone allows every true-positive
+    rate here.
+    """
     home = trained(PARSES, UTTERANCES, noise=0.6)
     card, summary = card_of(home), account(home.mechanism)
     assert card.max_tpr_01pct == summary.max_tpr_01pct < 0.5
     assert card.max_tpr_1pct == summary.max_tpr_1pct
-    assert meaning(card.epsilon, delta=summary.delta).max_tpr_01pct > 2 * card.max_tpr_01pct
+    assert (
+        meaning(card.epsilon, delta=summary.delta).max_tpr_01pct
+        > 2 * card.max_tpr_01pct
+    )
 
 
 def test_the_command_says_what_its_filters_dropped(monkeypatch, line):
     """A filter that rejects nearly all was to be seen in the card alone."""
     card = card_of(trained(UTTERANCES))
-    drawn = card.drawn.model_copy(update={"drawn": 91, "dropped": {"length": 80, "email": 10}})
+    drawn = card.drawn.model_copy(
+        update={"drawn": 91, "dropped": {"length": 80, "email": 10}}
+    )
     shown = [card, card.model_copy(update={"drawn": drawn})]
-    monkeypatch.setattr(trained_text, "open_trained", lambda folder: trained(UTTERANCES))
+    monkeypatch.setattr(
+        trained_text, "open_trained", lambda folder: trained(UTTERANCES)
+    )
     monkeypatch.setattr(synthesize, "write_utterances", lambda *_, **__: shown.pop())
     command = ("synthesize", "model", "--to", "made.jsonl")
     said = " ".join(line.says(*command).split())
-    assert "1 utterance of 91 drawn (dropped: 80 by length, 10 by email); epsilon" in said
+    assert (
+        "1 utterance of 91 drawn (dropped: 80 by length, 10 by email); epsilon" in said
+    )
     assert "dropped" not in line.says(*command)

@@ -50,12 +50,16 @@ def settings(tmp_path, monkeypatch):
 def drawn(folder, to, *, number=2, **filters):
     """The card of utterances from a trial that a test has run."""
     kept = Filters(**{"patterns": {}, "min_words": 0, **filters})
-    return write_utterances(open_trained(folder / "trial"), to=to, number=number, filters=kept)
+    return write_utterances(
+        open_trained(folder / "trial"), to=to, number=number, filters=kept
+    )
 
 
 def space_of(folder, **changes):
     fields = tiny(write_pairs(folder), **changes).model_dump(mode="json")
-    return spaces.parse({"name": "texts", "base": fields, "resources": {"executor": "local"}})
+    return spaces.parse(
+        {"name": "texts", "base": fields, "resources": {"executor": "local"}}
+    )
 
 
 def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, line):
@@ -72,7 +76,9 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, li
     last = max(entries, key=lambda entry: entry.epochs)
     (steps,) = last.release.steps
     assert (steps.sigma, steps.count) == (1.0, 10)  # of both stages, at one noise
-    card = json.loads((folder.trial_folder(record.plan.id) / "privacy_card.json").read_text())
+    card = json.loads(
+        (folder.trial_folder(record.plan.id) / "privacy_card.json").read_text()
+    )
     assert card["epsilon"] == pytest.approx(record.metrics["epsilon"])
     assert card["mechanism"]["stages"] == [1, 1]
     import mlflow
@@ -130,8 +136,14 @@ def lacking(name):
 
 
 NOT_READY = {
-    "no model": ({"model.encoder": "/nowhere"}, "without code of its own, got '/nowhere'"),
-    "no tokenizer": (lacking("tokenizer.json"), "expected a tokenizer beside the model"),
+    "no model": (
+        {"model.encoder": "/nowhere"},
+        "without code of its own, got '/nowhere'",
+    ),
+    "no tokenizer": (
+        lacking("tokenizer.json"),
+        "expected a tokenizer beside the model",
+    ),
     "no weights": (lacking("model.safetensors"), "expected weights in model.encoder"),
     "no sizes": (lacking("config.json"), "expected "),
     "short": (
@@ -149,13 +161,19 @@ NOT_READY = {
         "expected 1 <= synthesis.lora_rank <= 16, got 17",
     ),
     "heads": ({"model.num_heads": 3}, "to be a multiple of model.num_heads=3, got 16"),
-    "rank from scratch": ({"synthesis.lora_rank": 17}, "synthesis.lora_rank <= 16, got 17"),
+    "rank from scratch": (
+        {"synthesis.lora_rank": 17},
+        "synthesis.lora_rank <= 16, got 17",
+    ),
     "programs": (
         {**TWO_STAGES, "synthesis.parses": "parser"},
         "expected programs of the public records",
     ),
     "gold": (TWO_STAGES, "expected programs of the public records"),
-    "human": ({"synthesis.num_generated": 49}, "at most the number (48) of human texts"),
+    "human": (
+        {"synthesis.num_generated": 49},
+        "at most the number (48) of human texts",
+    ),
 }
 
 
@@ -180,13 +198,19 @@ def test_a_setup_that_cannot_run_is_refused_before_it_costs_anything(
 
 
 def test_the_epochs_of_the_paper():
-    """Mireshghallah et al. 2022: 7 epochs of one stage, 10 at epsilon 16, 6 without noise."""
+    """Mireshghallah et al. 2022: 7 epochs of one stage, 10 at epsilon 16, 6 without
+    noise.
+    """
     from search_spaces.expansion import expand
 
     found = {}
     for point in expand(spaces.read("synthesis_epsilon")).points:
         noise = point.config.privacy.noise_multiplier
-        target = getattr(noise, "target_epsilon", None) if point.config.engine != "sgd" else None
+        target = (
+            getattr(noise, "target_epsilon", None)
+            if point.config.engine != "sgd"
+            else None
+        )
         stages = (point.config.synthesis.parse_epochs, point.config.training.epochs)
         found[point.config.synthesis.method, target] = stages
     assert found == {
@@ -208,13 +232,18 @@ def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path):
     card = drawn(tmp_path, to)
     assert card.epsilon < card.epsilon_replace_one < float("inf")
     assert any("would couple other records anew" in line for line in card.not_covered)
-    assert "epsilon for one record replaced by another" in to.with_suffix(".card.md").read_text()
+    assert (
+        "epsilon for one record replaced by another"
+        in to.with_suffix(".card.md").read_text()
+    )
 
 
 def test_filters_look_at_the_text_alone(tmp_path):
     from sweep.synthesis.synthesize import KNOWN_PATTERNS
 
-    filters = Filters(min_words=2, max_words=5, patterns=KNOWN_PATTERNS, drop_repeats=True)
+    filters = Filters(
+        min_words=2, max_words=5, patterns=KNOWN_PATTERNS, drop_repeats=True
+    )
     for text, reason in {
         "hello": "length",
         "one two three four five six": "length",
@@ -254,8 +283,14 @@ def test_utterances_and_cards_go_to_new_files(tmp_path):
 
 
 def test_no_drawn_text_has_a_nul(tmp_path):
-    """A model of bytes may draw one; `sweep score` and the data sets refuse a file with it."""
-    changes = {"synthesis.temperature": 1e6, "synthesis.top_k": 1_000, "synthesis.num_beams": 1}
+    """A model of bytes may draw one; `sweep score` and the data sets refuse a file with
+    it.
+    """
+    changes = {
+        "synthesis.temperature": 1e6,
+        "synthesis.top_k": 1_000,
+        "synthesis.num_beams": 1,
+    }
     run_trial(tiny(write_pairs(tmp_path), engine="sgd", **changes), tmp_path)
     to = tmp_path / "made.jsonl"
     drawn(tmp_path, to, number=100)
@@ -264,7 +299,9 @@ def test_no_drawn_text_has_a_nul(tmp_path):
         assert not any("\0" in json.loads(line)["utterance"] for line in lines)
 
 
-def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(settings, tmp_path):
+def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(
+    settings, tmp_path
+):
     """90 pairs train; the number itself is for the curator alone."""
     for declared in (40, 45, 180, 9_000):
         fields = {"data.name": "pair_lines", "data.num_records": declared}
@@ -283,7 +320,9 @@ def test_sweep_epsilon_counts_stages_and_histogram(settings, tmp_path, line):
     found = []
     for std in (1.0, 100.0):
         config = tiny(
-            write_pairs(tmp_path), **changes, **{"synthesis.histogram_noise_multiplier": std}
+            write_pairs(tmp_path),
+            **changes,
+            **{"synthesis.histogram_noise_multiplier": std},
         )
         file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
         found.append(line.facts("epsilon", file)["epsilon"])

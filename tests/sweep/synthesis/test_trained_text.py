@@ -29,7 +29,10 @@ _WHOLE = {
         ([], "expected a mapping, got \\[\\]"),
         (_WHOLE | {"stages": None}, "stages: expected a list, got None"),
         (_WHOLE | {"frequencies": [1]}, "frequencies: expected a mapping, got"),
-        (_WHOLE | {"frequencies": {"a": None}}, "frequencies.a: expected a number, got None"),
+        (
+            _WHOLE | {"frequencies": {"a": None}},
+            "frequencies.a: expected a number, got None",
+        ),
         (_WHOLE | {"frequencies": {"a": math.inf}}, "frequencies.a: .*finite"),
         (_WHOLE | {"corpus": [1]}, "corpus: expected text, got"),
         (_WHOLE | {"provenance": [1]}, "provenance.0: expected text, got 1"),

@@ -18,7 +18,9 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def sweep(finished, tmp_path):
-    return SweepFolder(shutil.copytree(finished.path, tmp_path / "home" / finished.name))
+    return SweepFolder(
+        shutil.copytree(finished.path, tmp_path / "home" / finished.name)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +33,9 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def settings(made, tmp_path):
-    """A home with the store, in which the experiment of the copied one has made room."""
+    """A home with the store, in which the experiment of the copied one has made
+    room.
+    """
     found = settings_in(tmp_path)
     found.home.mkdir(exist_ok=True)
     for file in made.glob("mlflow.db*"):
@@ -45,7 +49,9 @@ def settings(made, tmp_path):
 def runs_in(settings):
     """The runs of the store by the trial, "" for the sweep's own."""
     client = MlflowClient(settings.tracking_uri)
-    found = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
+    found = client.search_runs(
+        [client.get_experiment_by_name(EXPERIMENT).experiment_id]
+    )
     runs = {run.data.tags.get("sweep.trial", ""): run for run in found}
     assert len(runs) == len(found), "a trial has one run"
     return runs
@@ -54,7 +60,9 @@ def runs_in(settings):
 def history(settings, run):
     client = MlflowClient(settings.tracking_uri)
     return {
-        name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
+        name: [
+            (m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)
+        ]
         for name in run.data.metrics
     }
 
@@ -64,6 +72,8 @@ def until(sweep, epochs, target):
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(sweep.path, target)
     found = SweepFolder(target)
-    rewrite_sweep(found, "epoch", lambda e: e if e["row"]["epochs_done"] <= epochs else None)
+    rewrite_sweep(
+        found, "epoch", lambda e: e if e["row"]["epochs_done"] <= epochs else None
+    )
     rewrite_sweep(found, "ended", lambda e: None)
     return found

@@ -1,4 +1,6 @@
-"""Marked trials reach the store, also one that is away at first; a failure of it is one line."""
+"""Marked trials reach the store, also one that is away at first; a failure of it is one
+line.
+"""
 
 import threading
 import time
@@ -15,7 +17,9 @@ from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
 from tests.sweep.tracking.conftest import runs_in, until
 from trainables.errors import InvalidInput
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # of MLflow's imports and SQLAlchemy's pool
 LATER = "the sweep goes on; `sweep resume toy` delivers the rest"
 
 
@@ -63,7 +67,9 @@ def test_a_store_that_is_away_is_one_line_and_gets_all_later(
 def test_what_is_refused_is_no_reason_to_promise_a_later_delivery():
     invalid = MlflowException.invalid_parameter_value("")
     away = OSError(), MlflowException(""), StoreAway("")
-    assert [*map(may_pass, (*away, invalid, InvalidInput("")))] == [True] * 3 + [False] * 2
+    assert [*map(may_pass, (*away, invalid, InvalidInput("")))] == [True] * 3 + [
+        False
+    ] * 2
 
 
 def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
@@ -87,7 +93,9 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
 def test_marks_of_one_moment_are_one_delivery(sweep, settings, monkeypatch, ids):
     monkeypatch.setattr(delivery_thread, "_GATHERING", 1.0)
     calls = []
-    monkeypatch.setattr(Tracker, "deliver", lambda self, folder, ids, count: calls.append(ids))
+    monkeypatch.setattr(
+        Tracker, "deliver", lambda self, folder, ids, count: calls.append(ids)
+    )
     delivery = Delivery(settings, sweep)
     first, second, _ = ids
     for name in (second, first, second):
@@ -97,7 +105,9 @@ def test_marks_of_one_moment_are_one_delivery(sweep, settings, monkeypatch, ids)
     assert calls == [{first, second}, None]
 
 
-def test_a_store_that_stays_away_is_the_reason_in_one_line(problems, sweep, settings, ids):
+def test_a_store_that_stays_away_is_the_reason_in_one_line(
+    problems, sweep, settings, ids
+):
     problems += [OSError("no route\nand more")] * 999
     delivery = Delivery(settings, sweep)
     delivery.mark(ids[0])
@@ -105,7 +115,9 @@ def test_a_store_that_stays_away_is_the_reason_in_one_line(problems, sweep, sett
 
 
 @pytest.mark.slow  # it waits
-def test_a_store_is_waited_for_while_it_takes_trials(sweep, settings, monkeypatch, capsys):
+def test_a_store_is_waited_for_while_it_takes_trials(
+    sweep, settings, monkeypatch, capsys
+):
     """And is left alone afterwards: its folder may be removed."""
     over, written, words, tracker = threading.Event(), [], [], Tracker(settings)
 
@@ -125,7 +137,10 @@ def test_a_store_is_waited_for_while_it_takes_trials(sweep, settings, monkeypatc
     with status.listener(words.append):
         assert delivery.close() == "the tracking store is slow"
     assert words[-1] == "delivering results: 11 of 12 trials"
-    assert capsys.readouterr().err == f"MLflow failed (the tracking store is slow): {LATER}\n"
+    assert (
+        capsys.readouterr().err
+        == f"MLflow failed (the tracking store is slow): {LATER}\n"
+    )
     over.set()
     delivery._thread.join(60)
     assert not written
@@ -133,7 +148,12 @@ def test_a_store_is_waited_for_while_it_takes_trials(sweep, settings, monkeypatc
 
 @pytest.mark.parametrize(
     ("named", "started_with", "expected"),
-    [(None, True, True), (None, False, False), ("mlflow", False, True), ("none", True, False)],
+    [
+        (None, True, True),
+        (None, False, False),
+        ("mlflow", False, True),
+        ("none", True, False),
+    ],
 )
 def test_a_started_sweep_keeps_its_choice_unless_another_is_named(
     named, started_with, expected, sweep, settings

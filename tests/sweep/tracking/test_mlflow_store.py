@@ -1,4 +1,6 @@
-"""MLflow has what the disk has, once, however often and in however many parts it is delivered."""
+"""MLflow has what the disk has, once, however often and in however many parts it is
+delivered.
+"""
 
 import os
 import re
@@ -23,15 +25,28 @@ from tests.sweep.sweeps import TOY, run_toy, settings_in
 from tests.sweep.tracking.conftest import history, runs_in, until
 from trainables.errors import InvalidData
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # of MLflow's imports and SQLAlchemy's pool
 
 
-# Tags that are public, with what they hold: names, states, versions and times, and no figure of a
-# trial. Those of the curator have a name that says so.
+# Tags that are public, with what they hold: names, states, versions and times, and no
+# figure of a trial. Those of the curator have a name that says so.
 _PUBLIC_TAGS = {
     *("engine", "mlflow.loggedArtifacts", "mlflow.note.content", "mlflow.parentRunId"),
-    *("mlflow.runName", "mlflow.source.git.commit", "mlflow.source.name", "mlflow.user"),
-    *("sweep.baseline", "sweep.delivered", "sweep.delivered_epoch", "sweep.group", "sweep.id"),
+    *(
+        "mlflow.runName",
+        "mlflow.source.git.commit",
+        "mlflow.source.name",
+        "mlflow.user",
+    ),
+    *(
+        "sweep.baseline",
+        "sweep.delivered",
+        "sweep.delivered_epoch",
+        "sweep.group",
+        "sweep.id",
+    ),
     *("sweep.name", "sweep.reason", "sweep.source", "sweep.status", "sweep.trial"),
 }
 
@@ -53,7 +68,8 @@ def check(settings, sweep):
     for trial, record in records.items():
         run, steps = runs[trial], history(settings, runs[trial])
         assert steps.pop("validation_ser") == [
-            (row["epochs_done"], row["metrics"]["validation_ser"]) for row in sweep.epochs(trial)
+            (row["epochs_done"], row["metrics"]["validation_ser"])
+            for row in sweep.epochs(trial)
         ]
         assert {len(values) for values in steps.values()} == {1}, "each figure once"
         metrics, tags = run.data.metrics, run.data.tags
@@ -61,19 +77,33 @@ def check(settings, sweep):
         assert metrics["best_validation_ser"] == record.metrics["validation_ser"]
         assert metrics["seconds"] == pytest.approx(record.seconds)
         assert "threads" not in metrics, "what is not registered stays out"
-        assert (tags["sweep.status"], run.info.status) == (record.status.value, "FINISHED")
+        assert (tags["sweep.status"], run.info.status) == (
+            record.status.value,
+            "FINISHED",
+        )
         assert tags["mlflow.parentRunId"] == runs[""].info.run_id
-        assert (tags["engine"], tags["sweep.group"]) == (record.plan.engine, record.plan.group)
-        assert {"config.yaml", "figures.json", "privacy_card.json"} <= artifacts(settings, run)
+        assert (tags["engine"], tags["sweep.group"]) == (
+            record.plan.engine,
+            record.plan.group,
+        )
+        assert {"config.yaml", "figures.json", "privacy_card.json"} <= artifacts(
+            settings, run
+        )
         client = MlflowClient(settings.tracking_uri)
         place = client.download_artifacts(run.info.run_id, "figures.json")
         table = pd.read_json(place, orient="split")
-        assert '"figures.json", "type": "table"' in tags["mlflow.loggedArtifacts"], "compared"
+        assert '"figures.json", "type": "table"' in tags["mlflow.loggedArtifacts"], (
+            "compared"
+        )
         assert dict(zip(table["figure"], table["value"], strict=True)) == pytest.approx(
             {n: v for n, v in record.metrics.items() if record.plan.may_publish(n)}
         )
     for run in runs.values():
-        others = {name for name, value in run.data.tags.items() if not is_public_tag(name, value)}
+        others = {
+            name
+            for name, value in run.data.tags.items()
+            if not is_public_tag(name, value)
+        }
         assert all(name.split(".")[0] == CURATOR for name in others), others
     sgd, noisy, _ = (runs[trial].data for trial in records)
     assert (sgd.tags["epsilon"], "epsilon" in sgd.metrics) == ("inf", False)
@@ -104,7 +134,9 @@ def test_it_has_what_the_disk_has_once(sweep, settings, tmp_path):
 
 def test_a_damaged_trial_costs_the_report_and_nothing_else(sweep, settings):
     first = sweep.plan().trials[0].id
-    with (sweep.trial_folder(first) / "model" / "weights.safetensors").open("ab") as file:
+    with (sweep.trial_folder(first) / "model" / "weights.safetensors").open(
+        "ab"
+    ) as file:
         file.write(b"more")
     with refused(f"damaged: trial {first}", InvalidData):
         Tracker(settings).deliver(sweep)
@@ -113,7 +145,9 @@ def test_a_damaged_trial_costs_the_report_and_nothing_else(sweep, settings):
     assert "report.html" not in artifacts(settings, runs[""])
 
 
-def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, monkeypatch):
+def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(
+    sweep, settings, monkeypatch
+):
     (refused, *others) = [trial.id for trial in sweep.plan().trials]
     log = Tracker.log
 
@@ -121,13 +155,20 @@ def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, mon
         is_refused = params and run is self._runs.get(refused)
         with monkeypatch.context() as patch:
             patch.setattr("sweep.tracking.mlflow_store.accepted", lambda name: name)
-            log(self, run, params={**dict(params), **({"": 1} if is_refused else {})}, **others)
+            log(
+                self,
+                run,
+                params={**dict(params), **({"": 1} if is_refused else {})},
+                **others,
+            )
 
     monkeypatch.setattr(Tracker, "log", picky)
     with pytest.raises(MlflowException):
         Tracker(settings).deliver(sweep)
     runs = runs_in(settings)
-    assert {run.info.status for run in runs.values()} == {"FINISHED"}, "none is left running"
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}, (
+        "none is left running"
+    )
     assert set(runs) == {"", refused, *others}
     assert all("ser" in runs[trial].data.metrics for trial in others)
 
@@ -140,23 +181,46 @@ def test_any_name_and_any_length_is_accepted(settings, monkeypatch):
         log_batch(self, run_id, metrics, params, tags)
 
     monkeypatch.setattr(MlflowClient, "log_batch", written)
-    words = ["a@b#c", "a#b@c", "kéy", ".", "..", "../x", "/x", "x//y", "x/./y", "x/", ":", "..x"]
+    words = [
+        "a@b#c",
+        "a#b@c",
+        "kéy",
+        ".",
+        "..",
+        "../x",
+        "/x",
+        "x//y",
+        "x/./y",
+        "x/",
+        ":",
+        "..x",
+    ]
     words += ["x y", "", "a\0b", "é" * 300, "/" * 300, " ", "\n", "e\ud800", "漢字"]
     # And more than MLflow takes at once.
-    names = [*(f"model.options.{word}" for word in words), *(f"p{n}" for n in range(100))]
+    names = [
+        *(f"model.options.{word}" for word in words),
+        *(f"p{n}" for n in range(100)),
+    ]
     run = store.create("n" * 999, started=0.0, tags={"note": "x" * 99_999})
     values = {name: f"{name}\0\ud800" + "é" * 9_999 for name in names}
     store.log(
-        run, params=values, metrics=[], tags={f"t{n}": v for n, v in enumerate(values.values())}
+        run,
+        params=values,
+        metrics=[],
+        tags={f"t{n}": v for n, v in enumerate(values.values())},
     )
-    assert with_tags == [False, True], "of several batches, MLflow would write them in the first"
+    assert with_tags == [False, True], (
+        "of several batches, MLflow would write them in the first"
+    )
     data = store.client.get_run(run.id).data
     assert set(data.params) == {accepted(name) for name in names}
     assert len(data.params) == len(names), "two names remain two"
     assert data.params["model.options.kéy"].startswith("model.options.kéy")
 
 
-def test_an_interrupt_while_the_tables_are_made_leaves_no_half_store(tmp_path, monkeypatch):
+def test_an_interrupt_while_the_tables_are_made_leaves_no_half_store(
+    tmp_path, monkeypatch
+):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
@@ -189,13 +253,17 @@ def _open_umask():
 
 @pytest.mark.usefixtures("_open_umask")
 def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path):
-    """Also where a notebook made it: it holds figures that are for the curator alone."""
+    """Also where a notebook made it: it holds figures that are for the curator
+    alone.
+    """
     settings = settings_in(tmp_path)
     settings.home.mkdir(mode=0o755)
     store = Tracker(settings)
     run = store.create("t1", started=0.0, tags={})
     store.client.log_text(run.id, "mia_auc", "figures.json")
-    entries = {path.name: path.stat().st_mode & 0o077 for path in settings.home.iterdir()}
+    entries = {
+        path.name: path.stat().st_mode & 0o077 for path in settings.home.iterdir()
+    }
     assert {"mlflow.db", "mlartifacts"} <= entries.keys()
     assert [name for name, others in entries.items() if others] == []
     assert list(settings.home.glob("mlartifacts/*/artifacts/figures.json"))
@@ -229,23 +297,37 @@ def test_a_moved_home_writes_nothing_to_the_old_one(settings, tmp_path):
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("postgresql+pg8000://ann:s3cret@127.0.0.1/x", "installed driver, .*No module named"),
+        (
+            "postgresql+pg8000://ann:s3cret@127.0.0.1/x",
+            "installed driver, .*No module named",
+        ),
         ("postgresql+none://ann:s3cret@127.0.0.1/x", "does not answer"),
-        ("http://ann:s3cret@127.0.0.1:{port}", r"store http://ann:\*\*\*@127.*does not answer"),
+        (
+            "http://ann:s3cret@127.0.0.1:{port}",
+            r"store http://ann:\*\*\*@127.*does not answer",
+        ),
         ("databricks", "does not answer .*credential"),
     ],
 )
-def test_a_store_that_cannot_be_opened_is_one_line(uri, words, tmp_path, monkeypatch, silent_port):
+def test_a_store_that_cannot_be_opened_is_one_line(
+    uri, words, tmp_path, monkeypatch, silent_port
+):
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN", "DATABRICKS_CONFIG_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with refused(words, hides="s3cret") as problem:
-        Tracker(replace(settings_in(tmp_path), tracking_uri=uri.format(port=silent_port)))
+        Tracker(
+            replace(settings_in(tmp_path), tracking_uri=uri.format(port=silent_port))
+        )
     assert uri.partition("ann")[0] in str(problem.value)
 
 
 def test_a_store_of_ones_own_is_made_where_it_is_named(tmp_path):
-    Tracker(replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/new/folder/m.db"))
+    Tracker(
+        replace(
+            settings_in(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/new/folder/m.db"
+        )
+    )
     assert (tmp_path / "new" / "folder" / "m.db").is_file()
 
 
@@ -285,7 +367,9 @@ except Exception as problem:
 """
 
 
-@pytest.mark.parametrize("homes", [("a", "b"), pytest.param(("a", "a"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "homes", [("a", "b"), pytest.param(("a", "a"), marks=pytest.mark.slow)]
+)
 def test_two_first_starts_on_one_store_both_work(tmp_path, homes):
     """Of one home; another home gets the refusal that it gets later, too."""
     begin = tmp_path / "begin"
@@ -307,7 +391,9 @@ def test_two_first_starts_on_one_store_both_work(tmp_path, homes):
         assert said == ["experiment 1"] * 2
     else:
         assert said[1] == "experiment 1"
-        assert said[0].startswith("InvalidInput MLflow's experiment 'sweeps' (id 1)"), said
+        assert said[0].startswith("InvalidInput MLflow's experiment 'sweeps' (id 1)"), (
+            said
+        )
     assert [path.name for path in (tmp_path / "shared").glob("m.db*")] == ["m.db"]
 
 

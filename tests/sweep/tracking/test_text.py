@@ -1,4 +1,6 @@
-"""Names and words in MLflow: few figures, each parameter once, nothing private in a table."""
+"""Names and words in MLflow: few figures, each parameter once, nothing private in a
+table.
+"""
 
 import json
 import re
@@ -73,9 +75,16 @@ def test_an_inverted_attack_has_no_rate_of_true_positives():
 
 
 def test_a_generated_corpus_has_its_own_figures():
-    measured = {"mauve": 0.5, "validation_loss": 2.0, "word_type_overlap": 0.7, "epsilon": 1.0}
+    measured = {
+        "mauve": 0.5,
+        "validation_loss": 2.0,
+        "word_type_overlap": 0.7,
+        "epsilon": 1.0,
+    }
     made = text("dp", **measured, num_generated=9.0)
-    assert {"mauve", "best_validation_loss", "word_type_overlap", "epsilon"} <= set(headline(made))
+    assert {"mauve", "best_validation_loss", "word_type_overlap", "epsilon"} <= set(
+        headline(made)
+    )
     assert not {"num_generated", "ser", "mia_auc"} & set(headline(made))
 
 
@@ -88,7 +97,9 @@ def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table():
     assert all(registry()[name].is_public for name in table)
     assert "train_loss" not in table
     infinite = replace(made, metrics={"ser": 0.5, "epsilon": float("inf")})
-    assert json.dumps([row[-1] for row in figure_table(infinite)["data"]]) == "[null, 0.5]"
+    assert (
+        json.dumps([row[-1] for row in figure_table(infinite)["data"]]) == "[null, 0.5]"
+    )
     assert result_tags(infinite, headline(infinite))["epsilon"] == "inf"
 
 
@@ -96,7 +107,8 @@ def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table():
     ("reason", "public"),
     [
         (
-            "TrialFailed: expected the clipped sum of step 3 within 1e-4 C, got 0.731 C",
+            "TrialFailed: expected the clipped sum of step 3 within 1e-4 C, got 0.731"
+            " C",
             "TrialFailed",
         ),
         ("ValueError at trial.py:41 (4 times)", "ValueError"),
@@ -131,10 +143,14 @@ def test_the_words_of_a_budget_are_public_unless_they_reveal_a_number_of_records
         ({"name": "atis"}, False),
     ],
 )
-def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curators(data, is_hidden):
+def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curators(
+    data, is_hidden
+):
     """Delta follows from n by default, and the paper's epsilon from delta."""
     made = private(delta=1 / 432_100, steps=3.0)
-    made = replace(made, plan=replace(made.plan, origin=parse({**made.plan.fields, "data": data})))
+    made = replace(
+        made, plan=replace(made.plan, origin=parse({**made.plan.fields, "data": data}))
+    )
     assert ("delta" not in public_metrics(made)) == is_hidden
     named = set(result_tags(made, headline(made))[CURATOR].split(", "))
     assert ({"delta", "paper_epsilon"} <= named) == is_hidden
@@ -144,7 +160,9 @@ def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curato
 
 def test_a_point_that_makes_no_config_has_no_figure_to_hide():
     origin = {"engine": "none such"}
-    refused = replace(record("all", engine="sgd").plan, origin=origin, refused_by="config")
+    refused = replace(
+        record("all", engine="sgd").plan, origin=origin, refused_by="config"
+    )
     assert not refused.reveals_count("epsilon_paper")
 
 
@@ -153,15 +171,31 @@ def test_parameters_are_the_config_by_its_paths_each_once():
     config = parse({"engine": "dp_sgd", "privacy": privacy})
     stated = trial(origin=config, noise_multiplier=1.25)
     found = params_of(stated)
-    assert (found["privacy.noise_multiplier"], found["privacy.max_grad_norm"]) == (1.25, 0.5)
+    assert (found["privacy.noise_multiplier"], found["privacy.max_grad_norm"]) == (
+        1.25,
+        0.5,
+    )
     assert not {"C", "z0", "tau", "decay", "noise_multiplier"} & set(found)
     values = {**NLU, "ser": 0.5}
-    assert "noise_multiplier" not in headline(replace(record("x", **values), plan=stated))
+    assert "noise_multiplier" not in headline(
+        replace(record("x", **values), plan=stated)
+    )
     plain = params_of(trial(origin=parse({"engine": "sgd"})))
     assert not [name for name in plain if name.startswith("privacy")]
     assert params_of(replace(stated, reason="no", refused_by="budget")) == found
-    given = {"a": {"b": {"c": 1}, "d": None}, "e": [], "f": ("x", 2), "g": False, "h": {}}
-    assert params_of(trial(origin=given)) == {"a.b.c": 1, "e": "", "f": "x, 2", "g": False}
+    given = {
+        "a": {"b": {"c": 1}, "d": None},
+        "e": [],
+        "f": ("x", 2),
+        "g": False,
+        "h": {},
+    }
+    assert params_of(trial(origin=given)) == {
+        "a.b.c": 1,
+        "e": "",
+        "f": "x, 2",
+        "g": False,
+    }
 
 
 def test_a_violation_never_rounds_the_bound_up_or_the_claim_down():

@@ -1,11 +1,12 @@
 """Readers of corpora. Each file is one corpus, of one of two kinds.
 
-"frames": utterances with an intent and slots; `read` yields `Utterance`, `schema` gives its labels.
-"pairs": utterances with a program; `read` yields `Pair`.
+"frames": utterances with an intent and slots; `read` yields `Utterance`, `schema` gives
+its labels. "pairs": utterances with a program; `read` yields `Pair`.
 
-`files` lists the files to read, `default_path` is the place under the data directory, `pool_size`
-the number of distinct utterances where it is public, `PUBLIC` whether the records are. A made
-corpus has no files; its `recipe` is a hash of everything that determines its utterances.
+`files` lists the files to read, `default_path` is the place under the data directory,
+`pool_size` the number of distinct utterances where it is public, `PUBLIC` whether the
+records are. A made corpus has no files; its `recipe` is a hash of everything that
+determines its utterances.
 """
 
 ENTRIES = {

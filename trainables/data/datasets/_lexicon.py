@@ -33,21 +33,28 @@ RULES: dict[str, Rule] = {
     # Some 100,000 family names, most of them of one record.
     "rare_name": uniform("{syllable}{syllable}; {syllable}{syllable}{syllable}"),
     "family_name": zipf("{last_name}; {rare_name}; {last_name} {rare_name}"),
-    "person": zipf("{first_name}; {first_name} {family_name}; {first_name} {rare_name}"),
+    "person": zipf(
+        "{first_name}; {first_name} {family_name}; {first_name} {rare_name}"
+    ),
     "digit": uniform("0 1 2 3 4 5 6 7 8 9"),
     "spoken_digit": uniform("zero one two three four five six seven eight nine"),
     "code4": uniform(["{digit}{digit}{digit}{digit}"]),
     "spoken4": uniform(["{spoken_digit} {spoken_digit} {spoken_digit} {spoken_digit}"]),
     "two_digits": uniform(["{digit}{digit}"]),
-    "small_number": zipf("two three five ten four six one fifteen twenty eight thirty seven nine"),
+    "small_number": zipf(
+        "two three five ten four six one fifteen twenty eight thirty seven nine"
+    ),
     "count": zipf("{small_number}; {small_number}; {digit}{digit}"),
     "weekday": uniform("monday tuesday wednesday thursday friday saturday sunday"),
     "month": uniform(
-        "january february march april may june july august september october november december"
+        "january february march april may june july august september october november"
+        " december"
     ),
     "ordinal": uniform(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-        " thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh"
+        " twelfth"
+        " thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth"
+        " twentieth"
     ),
     "hour": uniform("one two three four five six seven eight nine ten eleven twelve"),
     "half_day": uniform("am; pm; in the morning; in the evening; o'clock"),
@@ -57,13 +64,19 @@ RULES: dict[str, Rule] = {
 }
 
 DATE = zipf(
-    "today; tomorrow; {weekday}; next {weekday}; {month} {ordinal}; this {weekday}; the {ordinal}"
+    "today; tomorrow; {weekday}; next {weekday}; {month} {ordinal}; this {weekday}; the"
+    " {ordinal}"
     " of {month}; next week; this weekend"
 )
-TIME = zipf("{hour} {half_day}; noon; {hour} {minutes}; {hour} {minutes} {half_day}; midnight")
-DURATION = zipf("{count} minutes; an hour; {count} hours; half an hour; {count} days; a week")
+TIME = zipf(
+    "{hour} {half_day}; noon; {hour} {minutes}; {hour} {minutes} {half_day}; midnight"
+)
+DURATION = zipf(
+    "{count} minutes; an hour; {count} hours; half an hour; {count} days; a week"
+)
 # Before and after any sentence, a command as well as a statement.
 OPENINGS = zipf(
-    "; ; ; hey; ok; please; listen; so; well; hello; now; hey there; um; one more thing; quick one"
+    "; ; ; hey; ok; please; listen; so; well; hello; now; hey there; um; one more"
+    " thing; quick one"
 )
 CLOSINGS = zipf("; ; ; please; now; thanks; right away; thank you; ok")

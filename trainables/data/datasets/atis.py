@@ -1,4 +1,5 @@
-"""ATIS: spoken questions about flights (Hemphill et al. 1990), split as in Goo et al. 2018.
+"""ATIS: spoken questions about flights (Hemphill et al. 1990), split as in Goo et al.
+2018.
 
 26 intents, 83 slots.
 """

@@ -1,7 +1,8 @@
-"""A user's own corpus in the form `seq.in` / `seq.out` / `label`, in one folder or one a part.
+"""A user's own corpus in the form `seq.in` / `seq.out` / `label`, in one folder or one
+a part.
 
-These are three aligned files, a record a line. Public sets in this form have its `files` and
-`read`.
+These are three aligned files, a record a line. Public sets in this form have its
+`files` and `read`.
 """
 
 from collections.abc import Iterator
@@ -25,16 +26,21 @@ class Config(data_configs.FrameFiles):
 
 
 def folders(path: Path) -> dict[Path, Part]:
-    """The folders that hold a corpus: its parts, or `path` itself, all of it training data.
+    """The folders that hold a corpus: its parts, or `path` itself, all of it training
+    data.
 
-    Raises: InvalidData where there is none, or one of the three files of a folder is missing.
+    Raises: InvalidData where there is none, or one of the three files of a folder is
+    missing.
     """
     if not path.is_dir():
         raise InvalidData(
             f"expected a folder with {', '.join(BIO_NAMES)} in {path}, got"
-            f" {'a file' if path.exists() else 'nothing there'} (see data.path, SWEEP_DATA_DIR)"
+            f" {'a file' if path.exists() else 'nothing there'} (see data.path,"
+            f" SWEEP_DATA_DIR)"
         )
-    found = {path / name: part for name, part in PART_NAMES.items() if (path / name).is_dir()}
+    found = {
+        path / name: part for name, part in PART_NAMES.items() if (path / name).is_dir()
+    }
     if not found:
         found = {path: "train"}
     for folder in found:

@@ -1,4 +1,6 @@
-"""Generated corpus: calls, messages, mail, contacts, with names and numbers of one record each."""
+"""Generated corpus: calls, messages, mail, contacts, with names and numbers of one
+record each.
+"""
 
 from typing import Literal
 
@@ -91,29 +93,40 @@ DOMAIN = Domain(
     },
     slots={
         "contact": zipf("{person}; {person}; {title} {family_name}"),
-        "phone_number": zipf("{code4}{code4}; {spoken4} {spoken4}; {two_digits} {code4}"),
+        "phone_number": zipf(
+            "{code4}{code4}; {spoken4} {spoken4}; {two_digits} {code4}"
+        ),
         "address": zipf(
             "{first_name}.{rare_name}@{provider}; {first_name}{two_digits}@{provider};"
             " {rare_name}@{provider}"
         ),
         "phone_type": zipf("mobile work home office cell landline satellite"),
         "relation": zipf(
-            "mother wife husband father sister brother boss son daughter doctor neighbor lawyer"
+            "mother wife husband father sister brother boss son daughter doctor"
+            " neighbor lawyer"
             " landlord cousin aunt uncle grandmother teacher plumber dentist"
         ),
         "call_type": zipf("video; phone; conference; voice; emergency; three way"),
         "app": zipf("chatter; pingo; signal hill; talkbox; blue wire; hummingnote"),
         "filter": zipf("last; new; unread; latest; first; missed; urgent"),
-        "device": zipf("phone; tablet; kitchen speaker; car; watch; living room screen"),
-        "company": zipf("{rare_name} and {rare_name}; {rare_name} {trade}; {rare_name}"),
-        "group_name": zipf("family; {topic}; {place_stem}{place_end} {topic}; team {topic}"),
+        "device": zipf(
+            "phone; tablet; kitchen speaker; car; watch; living room screen"
+        ),
+        "company": zipf(
+            "{rare_name} and {rare_name}; {rare_name} {trade}; {rare_name}"
+        ),
+        "group_name": zipf(
+            "family; {topic}; {place_stem}{place_end} {topic}; team {topic}"
+        ),
         "subject": zipf(
             "{topic}; the {topic}; {topic} in {place_stem}{place_end}; invoice {code4}"
         ),
         "message": zipf(
             "i am {late}; i will be there at {hour}; happy birthday; meet me at"
-            " {place_stem}{place_end} at {hour}; the door code is {code4}; see you {weekday}; bring"
-            " the {topic} to {first_name}; my new number is {code4}{code4}; the {topic} is on"
+            " {place_stem}{place_end} at {hour}; the door code is {code4}; see you"
+            " {weekday}; bring"
+            " the {topic} to {first_name}; my new number is {code4}{code4}; the {topic}"
+            " is on"
             " {weekday} at {hour}"
         ),
         "date": _lexicon.DATE,
@@ -124,12 +137,17 @@ DOMAIN = Domain(
     | {
         "title": zipf("mister; doctor; miss; professor; aunt; uncle; captain"),
         "provider": zipf("mailbox.example post.example office.example letters.example"),
-        "trade": zipf("bank motors insurance logistics bakery plumbing travel dental energy"),
+        "trade": zipf(
+            "bank motors insurance logistics bakery plumbing travel dental energy"
+        ),
         "topic": zipf(
-            "football dinner budget party meeting trip rent concert report holiday chess garden"
+            "football dinner budget party meeting trip rent concert report holiday"
+            " chess garden"
             " wedding insurance boat taxes harvest lottery"
         ),
-        "late": zipf("late; on my way; at home; {count} minutes late; stuck in traffic"),
+        "late": zipf(
+            "late; on my way; at home; {count} minutes late; stuck in traffic"
+        ),
     },
     openings=_lexicon.OPENINGS,
     closings=_lexicon.CLOSINGS,

@@ -1,4 +1,6 @@
-"""Generated corpus: medication, symptoms, appointments, with drugs and names of one record each."""
+"""Generated corpus: medication, symptoms, appointments, with drugs and names of one
+record each.
+"""
 
 from typing import Literal
 
@@ -77,43 +79,56 @@ DOMAIN = Domain(
     },
     slots={
         "drug": zipf("{common_drug}; {rare_drug}; {rare_drug} {drug_form}"),
-        "dosage": zipf("{count} milligrams; {small_number} tablets; one pill; {count} drops"),
+        "dosage": zipf(
+            "{count} milligrams; {small_number} tablets; one pill; {count} drops"
+        ),
         "frequency": zipf(
-            "every day; twice a day; every {weekday}; every {small_number} hours; weekly"
+            "every day; twice a day; every {weekday}; every {small_number} hours;"
+            " weekly"
         ),
         "symptom": zipf(
-            "headache; fever; nausea; a cough; a rash; dizziness; fatigue; chills; back pain; "
-            "chest pain; itching; blurred vision; cramps; night sweats; shortness of breath; "
+            "headache; fever; nausea; a cough; a rash; dizziness; fatigue; chills; back"
+            " pain; "
+            "chest pain; itching; blurred vision; cramps; night sweats; shortness of"
+            " breath; "
             "ringing in the ears; numb fingers; loss of smell"
         ),
         "severity": zipf("mild severe moderate sharp dull constant strong unbearable"),
         "body_part": zipf(
-            "back; head; knee; stomach; throat; shoulder; chest; foot; hip; neck; eye; ear; "
+            "back; head; knee; stomach; throat; shoulder; chest; foot; hip; neck; eye;"
+            " ear; "
             "wrist; elbow; ankle; {side} {limb}; {side} {limb}"
         ),
         "condition": zipf(
-            "asthma; diabetes; migraine; high blood pressure; flu; anemia; arthritis; eczema; "
-            "pneumonia; gout; {eponym} disease; {eponym} syndrome; type {small_number} {eponym} "
+            "asthma; diabetes; migraine; high blood pressure; flu; anemia; arthritis;"
+            " eczema; "
+            "pneumonia; gout; {eponym} disease; {eponym} syndrome; type {small_number}"
+            " {eponym} "
             "disease"
         ),
         "doctor": zipf("doctor {family_name}; doctor {rare_name}; nurse {first_name}"),
         "specialty": zipf(
-            "dentist dermatologist cardiologist neurologist pediatrician urologist oncologist"
+            "dentist dermatologist cardiologist neurologist pediatrician urologist"
+            " oncologist"
             " surgeon psychiatrist optician"
         ),
         "clinic": zipf(
-            "{place_stem}{place_end} {clinic_kind}; the {family_name} {clinic_kind}; saint "
+            "{place_stem}{place_end} {clinic_kind}; the {family_name} {clinic_kind};"
+            " saint "
             "{first_name} {clinic_kind}"
         ),
         "procedure": zipf(
-            "blood test; check-up; x-ray; vaccination; scan; biopsy; eye test; {eponym} test; "
+            "blood test; check-up; x-ray; vaccination; scan; biopsy; eye test; {eponym}"
+            " test; "
             "{body_scan} scan"
         ),
         "record_number": zipf("{code4}{two_digits}; {code4}-{code4}; {spoken4}"),
         "measurement": zipf(
             "weight; temperature; pulse; blood pressure; blood sugar; oxygen level"
         ),
-        "value": zipf("{two_digits}; {digit}{two_digits}; {two_digits} over {two_digits}"),
+        "value": zipf(
+            "{two_digits}; {digit}{two_digits}; {two_digits} over {two_digits}"
+        ),
         "person": zipf("{relative}; {person}; {person}"),
         "date": _lexicon.DATE,
         "time": _lexicon.TIME,
@@ -122,7 +137,8 @@ DOMAIN = Domain(
     rules=_lexicon.RULES
     | {
         "common_drug": zipf(
-            "aspirin ibuprofen paracetamol insulin metformin penicillin codeine morphine melatonin"
+            "aspirin ibuprofen paracetamol insulin metformin penicillin codeine"
+            " morphine melatonin"
             " cortisone amoxicillin prednisone warfarin lithium diazepam"
         ),
         "drug_stem": uniform("{syllable}{syllable}; {syllable}{vowel}{onset}"),
@@ -135,7 +151,8 @@ DOMAIN = Domain(
         "clinic_kind": zipf("clinic; hospital; medical center; practice; pharmacy"),
         "body_scan": zipf("brain bone heart lung liver kidney"),
         "relative": zipf(
-            "my mother; my son; my daughter; my father; my wife; my husband; my grandmother; my "
+            "my mother; my son; my daughter; my father; my wife; my husband; my"
+            " grandmother; my "
             "brother; my sister; the baby"
         ),
     },

@@ -3,10 +3,10 @@
     {"tokens": ["call", "ann"], "tags": ["O", "B-contact"], "intent": "call"}
     {"text": "call ann", "slots": [["contact", 1, 2]], "intent": "call"}
 
-Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as (name, first
-token, one past the last), or absent. `intent`, `part` (train, validation, test) and `group` (the
-key of the record's group) are optional; a corpus has intents and groups for all of its records or
-for none.
+Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as (name,
+first token, one past the last), or absent. `intent`, `part` (train, validation, test)
+and `group` (the key of the record's group) are optional; a corpus has intents and
+groups for all of its records or for none.
 """
 
 import json
@@ -34,7 +34,9 @@ class Config(data_configs.FrameFiles):
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """The files to read. Raises: InvalidData where one is missing."""
     if not path.is_file():
-        raise InvalidData(f"expected a JSON-lines file in {path}, got none (see data.path)")
+        raise InvalidData(
+            f"expected a JSON-lines file in {path}, got none (see data.path)"
+        )
     return (path,)
 
 
@@ -43,7 +45,9 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
 
     Raises: InvalidData with file and line for another object, and for an empty file.
     """
-    return own_utterances(File(file, "json_lines") for file in files(path, config=config))
+    return own_utterances(
+        File(file, "json_lines") for file in files(path, config=config)
+    )
 
 
 def line(utterance: Utterance, *, slots: bool) -> str:

@@ -1,7 +1,9 @@
-"""NLU-EVAL: requests to a home assistant (Liu et al., IWSDS 2019), in either of its two files.
+"""NLU-EVAL: requests to a home assistant (Liu et al., IWSDS 2019), in either of its two
+files.
 
-The curated 10 folds (11,036 utterances, one file with a column `fold`) or the complete annotated
-file (25,716 lines). An intent is scenario_intent; slots are marked `[slot : value]`.
+The curated 10 folds (11,036 utterances, one file with a column `fold`) or the complete
+annotated file (25,716 lines). An intent is scenario_intent; slots are marked `[slot :
+value]`.
 """
 
 from collections import Counter
@@ -33,22 +35,27 @@ def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """The files to read. Raises: InvalidData where one is missing."""
     if not path.is_file():
         raise InvalidData(
-            f"expected the NLU-EVAL file in {path}, got none (see data.path, SWEEP_DATA_DIR)"
+            f"expected the NLU-EVAL file in {path}, got none (see data.path,"
+            f" SWEEP_DATA_DIR)"
         )
     return (path,)
 
 
 def read(path: Path, *, config: Config) -> Iterator[Utterance]:
-    """All utterances; of the 10 folds, 9 is validation and 10 is test in the official split.
+    """All utterances; of the 10 folds, 9 is validation and 10 is test in the official
+    split.
 
-    Lines whose `status` starts with IRR (irrelevant answers) and lines without an answer are left
-    out, as the source recommends. Raises: InvalidData with file and line for another format.
+    Lines whose `status` starts with IRR (irrelevant answers) and lines without an
+    answer are left out, as the source recommends. Raises: InvalidData with file and
+    line for another format.
     """
     found = False
     [file] = files(path, config=config)
     _, head = next(without_problems(file_lines(file)), ("", ""))
     if missing := [name for name in _COLUMNS if name not in head.split(";")]:
-        raise InvalidData(f"expected the column {missing[0]} in {path} line 1, got none")
+        raise InvalidData(
+            f"expected the column {missing[0]} in {path} line 1, got none"
+        )
     rows = reading.rows([reading.File(file, "table")], _NAMED, Counter())
     for where, fields, _ in without_problems(rows):
         scenario, intent, text = (fields[name].strip() for name in _COLUMNS)

@@ -2,8 +2,8 @@
 
     {"utterance": "cancel my lunch", "lispress": "(Yield (...))", "dialogue_id": "17"}
 
-`lispress` may be left out where only the utterances are known; `dialogue_id`, `domain` and `part`
-(train, validation, test) are optional.
+`lispress` may be left out where only the utterances are known; `dialogue_id`, `domain`
+and `part` (train, validation, test) are optional.
 """
 
 from typing import Literal
@@ -21,4 +21,9 @@ class Config(data_configs.PairFiles):
 
 
 _SET = PairSet("pairs.jsonl")
-default_path, files, read, pool_size = _SET.default_path, _SET.files, _SET.read, _SET.pool_size
+default_path, files, read, pool_size = (
+    _SET.default_path,
+    _SET.files,
+    _SET.read,
+    _SET.pool_size,
+)

@@ -1,8 +1,10 @@
-"""Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et al., AAAI 2020).
+"""Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et al.,
+AAAI 2020).
 
-Two forms are read: the data set's own folders of `dialogues_*.json`, and one file of prepared turns
-(`tokens`, `tags`, `intent`, one JSON object a line). An intent is `Domain:ActiveIntent`. The text
-is public and meant for pretraining; it is similar to the other corpora of this shelf.
+Two forms are read: the data set's own folders of `dialogues_*.json`, and one file of
+prepared turns (`tokens`, `tags`, `intent`, one JSON object a line). An intent is
+`Domain:ActiveIntent`. The text is public and meant for pretraining; it is similar to
+the other corpora of this shelf.
 """
 
 import re
@@ -40,15 +42,16 @@ def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     found = tuple(sorted(path.rglob("dialogues_*.json")))
     if not found:
         raise InvalidData(
-            f"expected a file of turns or folders of dialogues_*.json in {path}, got none (see"
+            f"expected a file of turns or folders of dialogues_*.json in {path}, got"
+            f" none (see"
             " data.path, SWEEP_DATA_DIR)"
         )
     return found
 
 
 def read(path: Path, *, config: Config) -> Iterator[Utterance]:
-    """User turns that have a slot and 3 to 30 tokens; a turn about two domains occurs once for
-    each. Raises: InvalidData with file and place for what is neither form.
+    """User turns that have a slot and 3 to 30 tokens; a turn about two domains occurs
+    once for each. Raises: InvalidData with file and place for what is neither form.
     """
     if path.is_file():
         yield from own_utterances([File(path, "json_lines")])
@@ -63,12 +66,16 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
 
 
 def tokens_with_places(text: str) -> list[tuple[str, int, int]]:
-    """(token, start, end) in characters: lower-cased words, numbers and marks but `. ? ! ,`.
+    """(token, start, end) in characters: lower-cased words, numbers and marks but `. ?
+    ! ,`.
 
     >>> [token for token, _, _ in tokens_with_places("At 5:30, San Jose's best?")]
     ['at', '5:30', 'san', "jose's", 'best']
     """
-    return [(found[0], found.start(), found.end()) for found in _TOKEN.finditer(text.lower())]
+    return [
+        (found[0], found.start(), found.end())
+        for found in _TOKEN.finditer(text.lower())
+    ]
 
 
 def _dialogues(file: Path) -> list[dict[str, Any]]:
@@ -100,7 +107,9 @@ def _of_turn(turn: dict[str, Any], *, part: Part, where: str) -> Iterator[Uttera
             yield Utterance(tokens, tags_of(slots, len(tokens)), intent, part)
 
 
-def _slots(given: list[dict[str, Any]], places: list[tuple[str, int, int]]) -> list[Slot]:
+def _slots(
+    given: list[dict[str, Any]], places: list[tuple[str, int, int]]
+) -> list[Slot]:
     """Spans of characters as spans of tokens; of two that overlap the first is kept."""
     kept: list[Slot] = []
     for slot in sorted(given, key=lambda slot: int(slot["start"])):

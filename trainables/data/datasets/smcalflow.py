@@ -1,8 +1,10 @@
-"""SMCalFlow 2.0: requests to a calendar and their Lispress (Semantic Machines et al., TACL 2020).
+"""SMCalFlow 2.0: requests to a calendar and their Lispress (Semantic Machines et al.,
+TACL 2020).
 
-The official `train`/`valid.dataflow_dialogues.jsonl.zip`, or files of pairs: a folder with either,
-or one file. The official validation file has 14,751 user turns; the pairs of it are the 13,496 that
-count ("skip": false). The official test part was never published.
+The official `train`/`valid.dataflow_dialogues.jsonl.zip`, or files of pairs: a folder
+with either, or one file. The official validation file has 14,751 user turns; the pairs
+of it are the 13,496 that count ("skip": false). The official test part was never
+published.
 """
 
 from typing import Literal
@@ -20,4 +22,9 @@ class Config(data_configs.PairFiles):
 
 
 _SET = PairSet("smcalflow2")
-default_path, files, read, pool_size = _SET.default_path, _SET.files, _SET.read, _SET.pool_size
+default_path, files, read, pool_size = (
+    _SET.default_path,
+    _SET.files,
+    _SET.read,
+    _SET.pool_size,
+)

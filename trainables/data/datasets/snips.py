@@ -1,4 +1,5 @@
-"""SNIPS: requests to a voice assistant, seven intents (Coucke et al. 2018, arXiv:1805.10190).
+"""SNIPS: requests to a voice assistant, seven intents (Coucke et al. 2018,
+arXiv:1805.10190).
 
 39 slots.
 """

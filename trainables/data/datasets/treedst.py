@@ -1,6 +1,8 @@
-"""TreeDST: bookings, messages, ... and their Lispress (Cheng et al. 2020; Platanios et al. 2021).
+"""TreeDST: bookings, messages, ... and their Lispress (Cheng et al. 2020; Platanios et
+al. 2021).
 
-The official `train_dst`/`dev_dst`/`test_dst.dataflow_dialogues.jsonl.zip`, or files of pairs.
+The official `train_dst`/`dev_dst`/`test_dst.dataflow_dialogues.jsonl.zip`, or files of
+pairs.
 """
 
 import re
@@ -29,8 +31,8 @@ class Config(data_configs.PairFiles):
 def domain_of(program: str, agent: str) -> str | None:
     """The domain whose type a program names first, else that of the agent's last act.
 
-    The data have no domain field, so this is an interpretation. None for a turn that only revises
-    an earlier one ("at five instead") where the agent's act is unknown.
+    The data have no domain field, so this is an interpretation. None for a turn that
+    only revises an earlier one ("at five instead") where the agent's act is unknown.
 
     >>> domain_of('(plan (^(Hotel) Book :object (Hotel.name_? (?= "Flight"))))', "")
     'hotel'
@@ -45,4 +47,9 @@ def domain_of(program: str, agent: str) -> str | None:
 
 
 _SET = PairSet("treedst", domain_of)
-default_path, files, read, pool_size = _SET.default_path, _SET.files, _SET.read, _SET.pool_size
+default_path, files, read, pool_size = (
+    _SET.default_path,
+    _SET.files,
+    _SET.read,
+    _SET.pool_size,
+)

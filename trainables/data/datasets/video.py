@@ -1,4 +1,6 @@
-"""Generated corpus: films, series and channels, with titles and names of one record each."""
+"""Generated corpus: films, series and channels, with titles and names of one record
+each.
+"""
 
 from typing import Literal
 
@@ -79,33 +81,43 @@ DOMAIN = Domain(
     },
     slots={
         "title": zipf(
-            "{famous_title}; the {adjective} {noun}; {noun} of {place_stem}{place_end}; "
-            "{rare_name}; the {noun} of {rare_name}; {adjective} {noun} {number}; {first_name} "
+            "{famous_title}; the {adjective} {noun}; {noun} of {place_stem}{place_end};"
+            " "
+            "{rare_name}; the {noun} of {rare_name}; {adjective} {noun} {number};"
+            " {first_name} "
             "and the {adjective} {noun}; {number} {noun}s; {year}"
         ),
         "series": zipf(
-            "{famous_series}; the {noun}s; {place_stem}{place_end}; {family_name} and sons; the "
+            "{famous_series}; the {noun}s; {place_stem}{place_end}; {family_name} and"
+            " sons; the "
             "{adjective} {noun}s of {place_stem}{place_end}; {noun} {year}"
         ),
         "person": zipf("{person}; {first_name} {rare_name}; {family_name}"),
         "profile": zipf("{first_name}; the kids; my {noun}; {rare_name}"),
         "genre": zipf(
-            "comedy; action; horror; drama; romance; documentary; thriller; western; science "
+            "comedy; action; horror; drama; romance; documentary; thriller; western;"
+            " science "
             "fiction; crime; anime; musical; film noir; silent; cooking"
         ),
         "service": zipf("streamo; cinebox; flixtree; prime owl; moviemoon; red barn"),
-        "device": zipf("tv; living room; tablet; bedroom; kitchen screen; projector; laptop"),
+        "device": zipf(
+            "tv; living room; tablet; bedroom; kitchen screen; projector; laptop"
+        ),
         "quality": zipf("high definition; four k; hd; low quality; black and white"),
         "channel": zipf(
-            "news one; sports two; channel {number}; {place_stem}{place_end} tv; kids tv"
+            "news one; sports two; channel {number}; {place_stem}{place_end} tv; kids"
+            " tv"
         ),
         "order": zipf("last; first; next; latest; newest; {ordinal}"),
         "number": zipf("{small_number}; {digit}; {two_digits}"),
-        "rating": zipf("{small_number} stars; five stars; thumbs up; thumbs down; one star"),
+        "rating": zipf(
+            "{small_number} stars; five stars; thumbs up; thumbs down; one star"
+        ),
         "year": zipf("19{two_digits}; 20{two_digits}; the {decade}"),
         "list_name": zipf("watch; favorites; weekend; {genre_word}; {first_name}"),
         "language": zipf(
-            "english spanish french german italian japanese korean hindi polish swedish turkish"
+            "english spanish french german italian japanese korean hindi polish swedish"
+            " turkish"
         ),
         "voucher": zipf("{code4}{code4}; {syllable}{code4}; {spoken4}"),
         "date": _lexicon.DATE,
@@ -115,19 +127,23 @@ DOMAIN = Domain(
     rules=_lexicon.RULES
     | {
         "adjective": zipf(
-            "last lost silent golden dark secret broken little final crimson hidden endless frozen"
+            "last lost silent golden dark secret broken little final crimson hidden"
+            " endless frozen"
             " hollow burning distant forgotten wild bitter velvet"
         ),
         "noun": zipf(
-            "king night river house garden soldier dragon winter letter island mirror road witness"
+            "king night river house garden soldier dragon winter letter island mirror"
+            " road witness"
             " lantern ocean thief orchard machine sparrow comet harbor prophet violin"
         ),
         "famous_title": zipf(
-            "the golden river; night train; winter house; the last letter; dragon island; three "
+            "the golden river; night train; winter house; the last letter; dragon"
+            " island; three "
             "soldiers; the silent king; ocean road; love in june; broken mirror"
         ),
         "famous_series": zipf(
-            "harbor street; the wild road; doctor winter; night shift; kings and thieves; the "
+            "harbor street; the wild road; doctor winter; night shift; kings and"
+            " thieves; the "
             "lantern; comet; two sisters"
         ),
         "number": zipf("{small_number}; {digit}; {two_digits}"),

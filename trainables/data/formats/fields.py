@@ -1,4 +1,6 @@
-"""A row with named fields becomes a record, by the names that the tools of the field write."""
+"""A row with named fields becomes a record, by the names that the tools of the field
+write.
+"""
 
 import ast
 from collections import Counter
@@ -16,13 +18,31 @@ SpanUnit = Literal["tokens", "characters", "utf-16", "bytes", "last-token"]
 # The first name of a role that a row has is used.
 NAMES: dict[str, tuple[str, ...]] = {
     "text": (
-        *("text", "utterance", "sentence", "query", "utt", "phrase", "question", "raw_text"),
+        *(
+            "text",
+            "utterance",
+            "sentence",
+            "query",
+            "utt",
+            "phrase",
+            "question",
+            "raw_text",
+        ),
         *("äußerung", "satz", "anfrage"),
     ),
     "tokens": ("tokens", "words"),
     "annotated": ("annot_utt", "annotation", "answer_annotation"),
     "intent": (
-        *("intent", "intents", "intent_name", "label", "labels", "category", "class", "cats"),
+        *(
+            "intent",
+            "intents",
+            "intent_name",
+            "label",
+            "labels",
+            "category",
+            "class",
+            "cats",
+        ),
         *("choice", "absicht", "kategorie"),
     ),
     "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
@@ -31,10 +51,22 @@ NAMES: dict[str, tuple[str, ...]] = {
     "group": ("group",),
 }
 _TASK = "annotations."  # before the names of Label Studio's controls
-_SEARCHED = {role: (*names, *(_TASK + name for name in names)) for role, names in NAMES.items()}
+_SEARCHED = {
+    role: (*names, *(_TASK + name for name in names)) for role, names in NAMES.items()
+}
 # Of the record, or of its spans.
 _EITHER = ("label", "labels", f"{_TASK}label", f"{_TASK}labels")
-_NAME = ("slot", "slot_name", "entity", "label", "labels", "name", "type", "tag", "entity_type")
+_NAME = (
+    "slot",
+    "slot_name",
+    "entity",
+    "label",
+    "labels",
+    "name",
+    "type",
+    "tag",
+    "entity_type",
+)
 _START = ("start", "start_char", "begin", "start_offset", "startPos")
 _LAST = "endPos"  # of LUIS: the last character
 _END = ("end", "end_char", "stop", "end_offset", _LAST)
@@ -44,9 +76,10 @@ _LONGEST_LITERAL = 100_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # a key of caches
 class Options:
-    """Reading options of a file: the fields (or columns, by name or number) of text, intent, tags,
-    slots, part and group where their names are unusual; the tokenization; the unit of spans;
-    whether columns have names (None: detected by the usual names); the encoding (None: detected).
+    """Reading options of a file: the fields (or columns, by name or number) of text,
+    intent, tags, slots, part and group where their names are unusual; the tokenization;
+    the unit of spans; whether columns have names (None: detected by the usual names);
+    the encoding (None: detected).
     """
 
     text: str | None = None
@@ -72,10 +105,11 @@ class Span(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class Record:
-    """One utterance of a file. It has `text` or `tokens`, and `tags`, `spans` or neither.
+    """One utterance of a file. It has `text` or `tokens`, and `tags`, `spans` or
+    neither.
 
-    `where` is file and line, for messages; `read` the names of the fields by their roles, `unread`
-    the other fields.
+    `where` is file and line, for messages; `read` the names of the fields by their
+    roles, `unread` the other fields.
     """
 
     where: str
@@ -107,8 +141,9 @@ def has_text(fields: Mapping[str, Any], options: Options) -> bool:
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """The named fields of one record of a JSON file; None of what is none: an object, spaCy's pairs
-    of a text and its labels, a task of Label Studio, a text in pieces of Snips.
+    """The named fields of one record of a JSON file; None of what is none: an object,
+    spaCy's pairs of a text and its labels, a task of Label Studio, a text in pieces of
+    Snips.
     """
     if isinstance(value, dict) and "data" not in value:
         return value
@@ -120,7 +155,10 @@ def fields_of(value: Any) -> dict[str, Any] | None:
         case {"data": dict(data)}:
             return {**data, **_of_tasks(value)}
         case {"data": [{"text": str()}, *_] as pieces} if all(map(_is_piece, pieces)):
-            return {**{key: value[key] for key in value if key != "data"}, **_joined(pieces)}
+            return {
+                **{key: value[key] for key in value if key != "data"},
+                **_joined(pieces),
+            }
     return value if isinstance(value, dict) else None
 
 
@@ -128,7 +166,11 @@ def _of_tasks(task: Mapping[str, Any]) -> dict[str, Any]:
     """The labels of a task of Label Studio by the names of its controls."""
     given = task.get("annotations", task.get("completions"))
     tried = given if isinstance(given, list) else []
-    done = [each for each in tried if isinstance(each, dict) and not each.get("was_cancelled")]
+    done = [
+        each
+        for each in tried
+        if isinstance(each, dict) and not each.get("was_cancelled")
+    ]
     if len(done) > 1:
         raise InvalidData("expected one annotation of the task")
     found: dict[str, Any] = {}
@@ -142,7 +184,12 @@ def _of_tasks(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_piece(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() <= {"text", "entity", "slot_name", "slot"}
+    return isinstance(value, dict) and value.keys() <= {
+        "text",
+        "entity",
+        "slot_name",
+        "slot",
+    }
 
 
 def _joined(pieces: list[Any]) -> dict[str, Any]:
@@ -174,7 +221,9 @@ def record_of(
     for role, names in _candidates(tuple(fields), options):
         for name in names:
             if name not in fields:
-                raise InvalidData(f"expected the field {name} (--{role}) in {where}, got none")
+                raise InvalidData(
+                    f"expected the field {name} (--{role}) in {where}, got none"
+                )
             given = fields[name]
             if name == getattr(options, role, None) or not (
                 given is None or given == "" or _is_other(role, name, given)
@@ -191,7 +240,9 @@ def record_of(
         )
     text = value.get("text")
     if text is not None and not isinstance(text, str):
-        raise InvalidData(f"expected {read['text']} in {where} to be text, got {kind_of(text)}")
+        raise InvalidData(
+            f"expected {read['text']} in {where} to be text, got {kind_of(text)}"
+        )
     tokens = _words(value.get("tokens"), read.get("tokens"), where)
     tags = _words(value.get("tags"), read.get("tags"), where)
     if isinstance(value.get("annotated"), str):
@@ -218,8 +269,12 @@ def record_of(
 
 
 @lru_cache(maxsize=1_000)
-def _candidates(names: tuple[str, ...], options: Options) -> list[tuple[str, tuple[str, ...]]]:
-    """The fields that may have each role: the one of an option, or those with usual names."""
+def _candidates(
+    names: tuple[str, ...], options: Options
+) -> list[tuple[str, tuple[str, ...]]]:
+    """The fields that may have each role: the one of an option, or those with usual
+    names.
+    """
     labels = (options.intent, options.tags, options.slots)
     found: list[tuple[str, tuple[str, ...]]] = []
     for role, usual in _SEARCHED.items():
@@ -227,7 +282,9 @@ def _candidates(names: tuple[str, ...], options: Options) -> list[tuple[str, tup
         if own is not None:
             found.append((role, (own,)))
         elif options.text is None or role not in ("tokens", "annotated"):
-            there = tuple(n for n in usual if n in names and (n not in labels or role == "text"))
+            there = tuple(
+                n for n in usual if n in names and (n not in labels or role == "text")
+            )
             found += [(role, there)] if there else []
     return found
 
@@ -237,18 +294,26 @@ def _is_other(role: str, name: str, value: Any) -> bool:
     if name in _EITHER:
         return are_spans(value) != (role == "slots")
     # Tokens of a parser have their places.
-    return role == "tokens" and isinstance(value, list) and isinstance([*value, ""][0], dict)
+    return (
+        role == "tokens"
+        and isinstance(value, list)
+        and isinstance([*value, ""][0], dict)
+    )
 
 
 def are_spans(value: Any) -> bool:
     """Whether a value of a field is a list of spans, or the text of one."""
     if isinstance(value, str):
         value = literal(value) if value[:1] in ("[", "{") else None
-    return isinstance(value, list) and all(isinstance(each, list | dict) for each in value[:1])
+    return isinstance(value, list) and all(
+        isinstance(each, list | dict) for each in value[:1]
+    )
 
 
 def literal(text: str) -> Any:
-    """The value of a JSON text, or of what Python prints of a list; None where it is none."""
+    """The value of a JSON text, or of what Python prints of a list; None where it is
+    none.
+    """
     try:
         return parse_json(text)
     except DocumentProblem:
@@ -268,7 +333,8 @@ def _words(value: Any, name: str | None, where: str) -> tuple[str, ...] | None:
         value = value.split() if found is None else found
     if isinstance(value, list) and any(type(each) is int for each in value):
         raise InvalidData(
-            f"expected {name} in {where} to be a list of words, got numbers, whose names the file"
+            f"expected {name} in {where} to be a list of words, got numbers, whose"
+            f" names the file"
             " lacks"
         )
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
@@ -288,7 +354,8 @@ def _intents(value: Any, name: str | None, where: str) -> tuple[str, ...]:
     found = value if isinstance(value, list) else [] if value is None else [value]
     if any(isinstance(each, bool) or not isinstance(each, str | int) for each in found):
         raise InvalidData(
-            f"expected {name} in {where} to be a name, got {kind_of(value)} (--intent names the"
+            f"expected {name} in {where} to be a name, got {kind_of(value)} (--intent"
+            f" names the"
             " field)"
         )
     return tuple(str(each) for each in found)
@@ -298,7 +365,9 @@ def _word(value: Any, name: str | None, where: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidData(f"expected {name} in {where} to be a name, got {kind_of(value)}")
+        raise InvalidData(
+            f"expected {name} in {where} to be a name, got {kind_of(value)}"
+        )
     return str(value)
 
 
@@ -306,14 +375,19 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
     if isinstance(value, str):
         found = literal(value)
         value = value if found is None else found
-    if isinstance(value, dict) and all(isinstance(each, list) for each in value.values()):
+    if isinstance(value, dict) and all(
+        isinstance(each, list) for each in value.values()
+    ):
         value = [
-            dict(zip(value, each, strict=False)) for each in zip(*value.values(), strict=False)
+            dict(zip(value, each, strict=False))
+            for each in zip(*value.values(), strict=False)
         ]
     if value is None and name == "":
         return
     if not isinstance(value, list):
-        raise InvalidData(f"expected {name} in {where} to be a list of spans, got {kind_of(value)}")
+        raise InvalidData(
+            f"expected {name} in {where} to be a list of spans, got {kind_of(value)}"
+        )
     seen: set[tuple[Any, ...]] = set()
     for each in value:
         span = _span(each, name, where, notes)
@@ -323,11 +397,15 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
 
 
 def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
-    """[name, start, end], [start, end, name], or an object with these under usual names."""
+    """[name, start, end], [start, end, name], or an object with these under usual
+    names.
+    """
     given: Any = None
     if isinstance(value, dict) and (keys := _keys(tuple(value))) is not None:
         name, start, end = value[keys[0]], value[keys[1]], value[keys[2]]
-        given = next((value[key] for key in keys[3:] if isinstance(value[key], str)), None)
+        given = next(
+            (value[key] for key in keys[3:] if isinstance(value[key], str)), None
+        )
         if isinstance(name, list) and len(name) == 1:  # of Label Studio
             name = name[0]
         if isinstance(value.get("role"), str) and isinstance(name, str):
@@ -338,23 +416,32 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
     elif isinstance(value, list) and len(value) in (3, 4):
         first, second, third, *rest = value
         is_first = isinstance(first, str)
-        name, start, end = (first, second, third) if is_first else (third, first, second)
+        name, start, end = (
+            (first, second, third) if is_first else (third, first, second)
+        )
         given = rest[0] if rest and isinstance(rest[0], str) else None
     else:
         raise InvalidData(
-            f"expected {field_name} in {where} as [name, start, end] or objects with name, start"
+            f"expected {field_name} in {where} as [name, start, end] or objects with"
+            f" name, start"
             " and end"
         )
     words = name.split() if isinstance(name, str) else ()
     if type(start) is not int or type(end) is not int or not words:
-        raise InvalidData(f"expected {field_name} in {where} with a name and whole numbers")
+        raise InvalidData(
+            f"expected {field_name} in {where} with a name and whole numbers"
+        )
     return Span("_".join(words), start, end, given)
 
 
 @lru_cache(maxsize=1_000)
 def _keys(given: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The keys of name, start and end, then those of its text; None where one of three lacks."""
-    found = [next((k for k in names if k in given), "") for names in (_NAME, _START, _END)]
+    """The keys of name, start and end, then those of its text; None where one of three
+    lacks.
+    """
+    found = [
+        next((k for k in names if k in given), "") for names in (_NAME, _START, _END)
+    ]
     return (*found, *(key for key in _VALUE if key in given)) if all(found) else None
 
 

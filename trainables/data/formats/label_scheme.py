@@ -1,4 +1,6 @@
-"""A record becomes an utterance, or its problem: the one place that judges what was read."""
+"""A record becomes an utterance, or its problem: the one place that judges what was
+read.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -8,21 +10,30 @@ from itertools import pairwise
 
 from trainables.data.bio import tags_of
 from trainables.data.formats.fields import Options, Record, Span, SpanUnit, cut_finer
-from trainables.data.records import NO_INTENT, PART_NAMES, Part, Slot, Utterance, size_problem
+from trainables.data.records import (
+    NO_INTENT,
+    PART_NAMES,
+    Part,
+    Slot,
+    Utterance,
+    size_problem,
+)
 from trainables.data.tokenization import Tokenization, places, tokens_of
 from trainables.errors import InvalidData
 
 TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
 _KINDS = dict(zip("BILESUM", "BIIIBBI", strict=True))  # of BIOES and BILOU too
 # Letters of scripts that put no space between words.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+)
 
 
 def utterance_of(
     record: Record, *, options: Options, unit: SpanUnit | None, adjusted: Counter[str]
 ) -> Utterance:
-    """The utterance of a record whose spans count `unit`s. `adjusted` counts slots that are
-    extended to whole tokens, and those that lose white space.
+    """The utterance of a record whose spans count `unit`s. `adjusted` counts slots that
+    are extended to whole tokens, and those that lose white space.
 
     Raises: InvalidData with the place of the record and the field, never its text.
     """
@@ -33,7 +44,9 @@ def utterance_of(
         slots = _token_slots(record, options, unit or "characters", adjusted)
         tags = _tags_of(slots, tokens, record, tokenize)
     else:
-        tokens = tokens_of(record.spaced_text) if record.tokens is None else record.tokens
+        tokens = (
+            tokens_of(record.spaced_text) if record.tokens is None else record.tokens
+        )
         tags = _tags(record, tokens, tokenize, unit)
         if record.tokens is None and tokenize != "space":
             tokens, tags = cut_finer(tokens, tags, tokenize)
@@ -47,7 +60,9 @@ def utterance_of(
 
 
 def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]:
-    """A span in each unit in which it is inside of a record's text, which has these words."""
+    """A span in each unit in which it is inside of a record's text, which has these
+    words.
+    """
     found: dict[SpanUnit, str] = {}
     _, start, end, _ = span
     if 0 <= start < end <= len(words):
@@ -73,7 +88,9 @@ def _characters(text: str, start: int, end: int, unit: str) -> tuple[int, int] |
             return None
         try:
             before = len(content[: width * start].decode(encoding))
-            return before, before + len(content[width * start : width * end].decode(encoding))
+            return before, before + len(
+                content[width * start : width * end].decode(encoding)
+            )
         except UnicodeDecodeError:  # inside of a character
             return None
     return (start, end) if 0 <= start < end <= len(text) else None
@@ -94,7 +111,8 @@ def _token_slots(
         if place is None or not inside:
             _require_characters(record, span, options)
             raise InvalidData(
-                f"expected {name} in {where} with 0 <= start < end <= {len(text)} characters around"
+                f"expected {name} in {where} with 0 <= start < end <= {len(text)}"
+                f" characters around"
                 " some word"
             )
         _require_value(record, span, text[slice(*place)])
@@ -104,7 +122,8 @@ def _token_slots(
             _require_characters(record, span, options)
             if _UNSPACED.search(text[begun : place[0]] + text[place[1] : ended]):
                 raise InvalidData(
-                    f"expected {name} in {where} around whole tokens, which text without spaces"
+                    f"expected {name} in {where} around whole tokens, which text"
+                    f" without spaces"
                     " between words needs in the field tokens (a list of words)"
                 )
             adjusted["extended"] += 1
@@ -114,27 +133,30 @@ def _token_slots(
 
 
 def word_places(text: str, tokenize: Tokenization) -> list[tuple[int, int]]:
-    """The places of words with and, where text is cut at spaces alone, without their signs."""
+    """The places of words with and, where text is cut at spaces alone, without their
+    signs.
+    """
     found = places(text, tokenize="punctuation")
     return found + places(text) if tokenize == "space" else found
 
 
 def _require_value(record: Record, span: Span, got: str) -> None:
-    """Raises: InvalidData where the given text of a span is elsewhere. One that is nowhere in the
-    text is a synonym.
+    """Raises: InvalidData where the given text of a span is elsewhere. One that is
+    nowhere in the text is a synonym.
     """
     if span.value is None or (value := span.value.strip()) in ("", got.strip()):
         return
     if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", record.spaced_text):
         raise InvalidData(
-            f"expected {record.read.get('slots')} in {record.where} at the place of its text, which"
+            f"expected {record.read.get('slots')} in {record.where} at the place of its"
+            f" text, which"
             " is elsewhere in the record (--spans names the unit of start and end)"
         )
 
 
 def _require_characters(record: Record, span: Span, options: Options) -> None:
-    """Raises: InvalidData for a span, in no declared unit, that is not at the edges of words in
-    characters and is in another unit.
+    """Raises: InvalidData for a span, in no declared unit, that is not at the edges of
+    words in characters and is in another unit.
     """
     text = record.spaced_text
     if options.spans is not None or text.isascii():
@@ -144,14 +166,19 @@ def _require_characters(record: Record, span: Span, options: Options) -> None:
         place = _characters(text, span.start, span.end, unit)
         if place and place != (span.start, span.end) and edges.issuperset(place):
             raise InvalidData(
-                f"expected {record.read.get('slots')} in {record.where} at the edges of words, got"
-                f" a slot that is not there in characters, but is in {name} (--spans characters or"
+                f"expected {record.read.get('slots')} in {record.where} at the edges of"
+                f" words, got"
+                f" a slot that is not there in characters, but is in {name} (--spans"
+                f" characters or"
                 f" --spans {unit})"
             )
 
 
 def _tags(
-    record: Record, tokens: tuple[str, ...], tokenize: Tokenization, unit: SpanUnit | None
+    record: Record,
+    tokens: tuple[str, ...],
+    tokenize: Tokenization,
+    unit: SpanUnit | None,
 ) -> tuple[str, ...]:
     """The tags of a record whose spans, if any, count tokens."""
     name, where = record.read.get("tags"), record.where
@@ -160,7 +187,8 @@ def _tags(
         slots = [(slot, start, end + more) for slot, start, end, _ in record.spans]
         if any(not 0 <= start < end <= len(tokens) for _, start, end in slots):
             raise InvalidData(
-                f"expected {record.read.get('slots')} in {where} with 0 <= start < end <="
+                f"expected {record.read.get('slots')} in {where} with 0 <= start < end"
+                f" <="
                 f" {len(tokens)} tokens"
             )
         for span, (_, start, end) in zip(record.spans, slots, strict=True):
@@ -168,17 +196,21 @@ def _tags(
         return _tags_of(slots, tokens, record, tokenize)
     if len(record.tags) != len(tokens):
         raise InvalidData(
-            f"expected {len(tokens)} tags in {where}, one per token, got {len(record.tags)}"
+            f"expected {len(tokens)} tags in {where}, one per token, got"
+            f" {len(record.tags)}"
         )
     found = []
     for position, tag in enumerate(record.tags, start=1):
         match = TAG.fullmatch(tag)
         if match is None:
             raise InvalidData(
-                f"expected O, B-name or I-name in {where}, tag {position} of {name} is none of them"
+                f"expected O, B-name or I-name in {where}, tag {position} of {name} is"
+                f" none of them"
             )
         kind = match[1]
-        found.append(f"{_KINDS[kind.upper()]}-{'_'.join(match[2].split())}" if kind else "O")
+        found.append(
+            f"{_KINDS[kind.upper()]}-{'_'.join(match[2].split())}" if kind else "O"
+        )
     return tuple(found)
 
 
@@ -191,7 +223,9 @@ def _tags_of(
         if _UNSPACED.search(record.spaced_text):
             hint = " (text without spaces between words needs the field tokens, a list of words)"
         name = record.read.get("slots")
-        raise InvalidData(f"expected {name} in {record.where} that share no token{hint}")
+        raise InvalidData(
+            f"expected {name} in {record.where} that share no token{hint}"
+        )
     return tags_of(ordered, len(tokens))
 
 
@@ -211,5 +245,7 @@ def _part(record: Record) -> Part:
         return "train"
     part = PART_NAMES.get(record.part.strip().lower())
     if part is None:
-        raise InvalidData(f"expected part in {record.where} to be one of {', '.join(PART_NAMES)}")
+        raise InvalidData(
+            f"expected part in {record.where} to be one of {', '.join(PART_NAMES)}"
+        )
     return part

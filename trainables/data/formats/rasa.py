@@ -1,4 +1,6 @@
-"""Rasa NLU: examples of each intent with slots marked in place, in YAML or in Markdown (1.x)."""
+"""Rasa NLU: examples of each intent with slots marked in place, in YAML or in Markdown
+(1.x).
+"""
 
 import json
 import re
@@ -22,9 +24,11 @@ def recognizes(text: str) -> bool:
     return _NLU.search(text) is not None
 
 
-def examples(path: Path, text: str, notes: Counter[str]) -> Iterator[Example | InvalidData]:
-    """(item and example, fields) of every example of all intents, or its problem. `notes` counts
-    what is not read.
+def examples(
+    path: Path, text: str, notes: Counter[str]
+) -> Iterator[Example | InvalidData]:
+    """(item and example, fields) of every example of all intents, or its problem.
+    `notes` counts what is not read.
     """
     items: Any
     if not re.search(r"^nlu\s*:", text, re.MULTILINE):
@@ -39,7 +43,11 @@ def examples(path: Path, text: str, notes: Counter[str]) -> Iterator[Example | I
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
         at = f"{path}, item {number} of nlu"
         if not isinstance(item, dict) or "intent" not in item:
-            kinds = [key for key in item if key != "examples"] if isinstance(item, dict) else []
+            kinds = (
+                [key for key in item if key != "examples"]
+                if isinstance(item, dict)
+                else []
+            )
             notes[f"{[*kinds, 'other'][0]} items"] += 1
             continue
         listed = item.get("examples")
@@ -52,14 +60,22 @@ def examples(path: Path, text: str, notes: Counter[str]) -> Iterator[Example | I
             words = example.get("text") if isinstance(example, dict) else example
             where = f"{at}, example {place}"
             if isinstance(item["intent"], bool):
-                yield InvalidData(f"expected intent in {where} to be a name: quote yes and no")
+                yield InvalidData(
+                    f"expected intent in {where} to be a name: quote yes and no"
+                )
             elif not isinstance(item["intent"], str | int):
                 yield InvalidData(f"expected intent in {where} to be a name")
             elif not isinstance(words, str):
                 yield InvalidData(f"expected a text in {where}")
             else:
                 try:
-                    yield where, {**_marked(words.strip(), where, notes), "intent": item["intent"]}
+                    yield (
+                        where,
+                        {
+                            **_marked(words.strip(), where, notes),
+                            "intent": item["intent"],
+                        },
+                    )
                 except InvalidData as problem:
                     yield problem
 
@@ -84,8 +100,8 @@ def _dashed(text: str, notes: Counter[str]) -> Iterator[str]:
 
 
 def _marked(marked: str, where: str, notes: Counter[str]) -> dict[str, Any]:
-    """The text and the slots of `[value](slot)`, `[value](slot:synonym)` or `[value]{"entity":
-    "slot"}`. Raises: InvalidData for a bracket that is part of none.
+    """The text and the slots of `[value](slot)`, `[value](slot:synonym)` or
+    `[value]{"entity": "slot"}`. Raises: InvalidData for a bracket that is part of none.
     """
     text, slots, rest = "", [], marked
     while "[" in rest or "]" in rest:
@@ -95,7 +111,8 @@ def _marked(marked: str, where: str, notes: Counter[str]) -> dict[str, Any]:
         if "]" in before or "[" in value or not value.strip() or name is None:
             raise InvalidData(
                 f"expected each bracket in {where} to mark a slot, [value](slot) or"
-                ' [value]{"entity": "slot"}, without spaces between and not in one another'
+                ' [value]{"entity": "slot"}, without spaces between and not in one'
+                " another"
             )
         text += before
         slots.append([name, len(text), len(text) + len(value), value])

@@ -1,4 +1,6 @@
-"""Files and folders as rows with named fields: which format it is, and what is in each row."""
+"""Files and folders as rows with named fields: which format it is, and what is in each
+row.
+"""
 
 import codecs
 import csv
@@ -48,7 +50,9 @@ _CONVERT = (
 
 
 class Row(NamedTuple):
-    """Named fields with their file and line, for messages, and the part that their file is."""
+    """Named fields with their file and line, for messages, and the part that their file
+    is.
+    """
 
     where: str
     fields: dict[str, Any]
@@ -61,8 +65,8 @@ Cells = tuple[str, list[str]]  # file and line, values
 
 @dataclass(frozen=True)
 class File:
-    """One file with its format, the encoding of its text (empty of a binary file) and the part that
-    its name says.
+    """One file with its format, the encoding of its text (empty of a binary file) and
+    the part that its name says.
     """
 
     path: Path
@@ -71,31 +75,44 @@ class File:
     part: str | None = None
 
     def text(self) -> str:
-        """The whole file. Raises: InvalidData where it is too long or not in its encoding."""
+        """The whole file. Raises: InvalidData where it is too long or not in its
+        encoding.
+        """
         if self.encoding == "utf-8":
             return file_text(self.path, max_bytes=_MOST_BYTES)
         if self.path.stat().st_size > _MOST_BYTES:
-            raise InvalidData(f"expected at most {_MOST_BYTES} bytes in {self.path}, got more")
+            raise InvalidData(
+                f"expected at most {_MOST_BYTES} bytes in {self.path}, got more"
+            )
         try:
             return self.path.read_bytes().decode(self.encoding).removeprefix("\ufeff")
         except UnicodeError:
-            raise InvalidData(f"expected text in {self.encoding} in {self.path}") from None
+            raise InvalidData(
+                f"expected text in {self.encoding} in {self.path}"
+            ) from None
 
     def lines(self) -> Iterator[tuple[str, str] | InvalidData]:
         """(file and line, line) or a problem."""
         if self.encoding == "utf-8":
             return file_lines(self.path)
-        return file_lines(self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode())))
+        return file_lines(
+            self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode()))
+        )
 
 
-def find(path: Path, options: Options, form: str | None, notes: Counter[str]) -> list[File]:
-    """The files to read: a file itself; of a folder those whose names say a part, or its only one,
-    or all of Rasa NLU. `notes` counts the others.
+def find(
+    path: Path, options: Options, form: str | None, notes: Counter[str]
+) -> list[File]:
+    """The files to read: a file itself; of a folder those whose names say a part, or
+    its only one, or all of Rasa NLU. `notes` counts the others.
 
-    Raises: InvalidInput that says what was seen where no format fits, or several files do.
+    Raises: InvalidInput that says what was seen where no format fits, or several files
+    do.
     """
     if form not in (None, *READERS):
-        raise InvalidInput(f"expected --format to be one of {', '.join(READERS)}, got {form!r}")
+        raise InvalidInput(
+            f"expected --format to be one of {', '.join(READERS)}, got {form!r}"
+        )
     if not path.exists():
         raise InvalidInput(f"expected a file or folder in {path}, got nothing there")
     if path.is_file():
@@ -105,7 +122,9 @@ def find(path: Path, options: Options, form: str | None, notes: Counter[str]) ->
         raise InvalidInput(f"expected at most {_MOST_FILES} files in {path}, got more")
     folders = [file.parent for file in inside if file.name == BIO_NAMES[0]]
     if folders:
-        files = [File(each, "bio_folder", part=_part_of(each, path)) for each in folders]
+        files = [
+            File(each, "bio_folder", part=_part_of(each, path)) for each in folders
+        ]
         return sorted(files, key=_in_order)
     files, others = [], 0
     for each in inside:
@@ -118,20 +137,32 @@ def find(path: Path, options: Options, form: str | None, notes: Counter[str]) ->
         except InvalidInput:
             others += 1
     if any(file.part for file in files):
-        kept = [file for file in files if file.part or not any(f.part == "train" for f in files)]
+        kept = [
+            file
+            for file in files
+            if file.part or not any(f.part == "train" for f in files)
+        ]
         others, files = others + len(files) - len(kept), kept
     elif len(files) > 1 and any(file.form != "rasa" for file in files):
         named = ", ".join(file.path.name for file in files[:5])
         raise InvalidInput(
-            f"expected one file in {path}, or files named train, validation and test, got {named}"
+            f"expected one file in {path}, or files named train, validation and test,"
+            f" got {named}"
         )
     if not files:
-        raise InvalidInput(f"expected a file of utterances in {path}, got {others} others")
+        raise InvalidInput(
+            f"expected a file of utterances in {path}, got {others} others"
+        )
     notes["other files"] += others
     return sorted(files, key=_in_order)
 
 
-_OF_TOOLS = ("dataset_info.json", "dataset_dict.json", "state.json", "dataset_infos.json")
+_OF_TOOLS = (
+    "dataset_info.json",
+    "dataset_dict.json",
+    "state.json",
+    "dataset_infos.json",
+)
 
 
 def _in_order(file: File) -> tuple[int, Path]:
@@ -140,7 +171,9 @@ def _in_order(file: File) -> tuple[int, Path]:
 
 
 def _part_of(file: Path, folder: Path) -> str | None:
-    """The part that the name of a file or of a folder around it says, the nearest first."""
+    """The part that the name of a file or of a folder around it says, the nearest
+    first.
+    """
     for name in (file.stem, *reversed(file.relative_to(folder).parts[:-1])):
         if match := _OWN_PART.search(name.lower()):
             return match[1]
@@ -164,7 +197,8 @@ def _file(path: Path, options: Options, form: str | None) -> File:
         with path.open("rb") as opened:
             seen = "bytes that are no text" if b"\0" in opened.read(1 << 16) else seen
         raise InvalidInput(
-            f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format names it;"
+            f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format"
+            f" names it;"
             f" {_CONVERT})"
         )
     if found == "json" and form is None and _is_json_lines(file):
@@ -173,13 +207,19 @@ def _file(path: Path, options: Options, form: str | None) -> File:
 
 
 def _encoding(path: Path) -> str:
-    """UTF-8 also where some lines are damaged; UTF-16; Windows-1252 where nothing contradicts."""
+    """UTF-8 also where some lines are damaged; UTF-16; Windows-1252 where nothing
+    contradicts.
+    """
     with path.open("rb") as opened:
         head = opened.read(1 << 16)
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
         for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
-            if zeros and zeros.count(0) > 0.6 * len(zeros) and head.count(0) < 1.1 * zeros.count(0):
+            if (
+                zeros
+                and zeros.count(0) > 0.6 * len(zeros)
+                and head.count(0) < 1.1 * zeros.count(0)
+            ):
                 return encoding
         opened.seek(0)
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -198,7 +238,9 @@ def _encoding(path: Path) -> str:
         signs = high.decode("cp1252")
     except UnicodeDecodeError:
         return "utf-8"
-    is_western = all((sign.isalpha() and sign != "ÿ") or sign in _SIGNS for sign in signs)
+    is_western = all(
+        (sign.isalpha() and sign != "ÿ") or sign in _SIGNS for sign in signs
+    )
     return "cp1252" if is_western and 3 * len(high) < len(content) else "utf-8"
 
 
@@ -223,26 +265,36 @@ def _form_of_text(file: File) -> str | None:
         return "fasttext"
     if first.lstrip().startswith(("{", "[")):
         return "json"
-    return "table" if "\t" in first and len({x.count("\t") for x in head}) == 1 else None
+    return (
+        "table" if "\t" in first and len({x.count("\t") for x in head}) == 1 else None
+    )
 
 
 def _is_json_lines(file: File) -> bool:
     head = _head(file, 2)
     try:
-        return len(head) == 2 and all(isinstance(parse_json(line), dict) for line in head)
+        return len(head) == 2 and all(
+            isinstance(parse_json(line), dict) for line in head
+        )
     except DocumentProblem:
         return False
 
 
 def rows(files: Iterable[File], options: Options, notes: Counter[str]) -> Rows:
-    """Every row of the files, or its problem, in order; `notes` counts what is not read."""
+    """Every row of the files, or its problem, in order; `notes` counts what is not
+    read.
+    """
     for file in files:
         read = READERS[file.form](file, options, notes)
         if file.part is None:
             yield from read
             continue
         for row in read:
-            yield row._replace(part=row.part or file.part) if isinstance(row, Row) else row
+            yield (
+                row._replace(part=row.part or file.part)
+                if isinstance(row, Row)
+                else row
+            )
 
 
 # ---- JSON
@@ -273,7 +325,8 @@ def _json_row(
 
 
 def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
-    """The only list of records in the document, or a list a part, or an intent as Snips has them.
+    """The only list of records in the document, or a list a part, or an intent as Snips
+    has them.
 
     Raises: InvalidData for a document without such lists, with what was seen.
     """
@@ -291,28 +344,39 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         elif isinstance(document, list) and isinstance(document[0], dict):
             seen = f"a list of objects with the keys {_shown(document[0])}"
         raise InvalidData(
-            f"expected a list of records with a text in {file.path}, got {seen} (--text names the"
+            f"expected a list of records with a text in {file.path}, got {seen} (--text"
+            f" names the"
             f" field; {_CONVERT})"
         )
-    ends = [next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists]
+    ends = [
+        next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists
+    ]
     in_parts = len(lists) > 1 and all(end.lower() in PART_NAMES for end in ends)
     firsts = [listed[:1] for _, listed in lists]
     by_intent = all(
-        isinstance(each, dict) and isinstance(each.get("data"), list) for [each] in firsts
+        isinstance(each, dict) and isinstance(each.get("data"), list)
+        for [each] in firsts
     )
     if len(lists) > 1 and not in_parts and not by_intent:
         named = _shown([".".join(keys) for keys, _ in lists])
-        raise InvalidData(f"expected one list of records in {file.path}, got {named} ({_CONVERT})")
+        raise InvalidData(
+            f"expected one list of records in {file.path}, got {named} ({_CONVERT})"
+        )
     for (trail, listed), end in zip(lists, ends, strict=True):
         at = " ".join((str(file.path), ".".join(trail))).strip()
         for number, value in enumerate(listed, start=1):
-            intent, part = end if by_intent and trail else None, end if in_parts else None
+            intent, part = (
+                end if by_intent and trail else None,
+                end if in_parts else None,
+            )
             yield _json_row(value, f"{at} object {number}", intent, part)
 
 
 def _shown(keys: Collection[str]) -> str:
     """Some keys, or their number where they may be texts of records."""
-    is_plain = len(keys) <= 20 and all(re.fullmatch(r"[\w.:-]{1,40}", key) for key in keys)
+    is_plain = len(keys) <= 20 and all(
+        re.fullmatch(r"[\w.:-]{1,40}", key) for key in keys
+    )
     return ", ".join(list(keys)[:5]) if is_plain else f"({len(keys)} of them)"
 
 
@@ -338,23 +402,31 @@ def _lists(
 
 
 def _table(file: File, options: Options, notes: Counter[str]) -> Rows:
-    """A row of values a record. A quote that is never closed costs its own line: a parser of CSV
-    alone takes everything behind it for one value, and records would be merged in silence.
+    """A row of values a record. A quote that is never closed costs its own line: a
+    parser of CSV alone takes everything behind it for one value, and records would be
+    merged in silence.
     """
     return _with_names(_cells(file), file.path, options)
 
 
-def _with_names(cells: Iterator[Cells | InvalidData], path: Path, options: Options) -> Rows:
+def _with_names(
+    cells: Iterator[Cells | InvalidData], path: Path, options: Options
+) -> Rows:
     """Rows by the names in the first one, or by number.
 
-    Raises: InvalidInput where no column is known to contain the text, or where the first line may
-        be a record; InvalidData where the names of the columns cannot be read.
+    Raises: InvalidInput where no column is known to contain the text, or where the
+        first line may be a record; InvalidData where the names of the columns cannot be
+        read.
     """
     names: list[str] | None = None
-    supposed: dict[int, str] = {}  # names by column, where no option says that there are names
+    supposed: dict[
+        int, str
+    ] = {}  # names by column, where no option says that there are names
     for found in cells:
         if isinstance(found, InvalidData):
-            if names is None and options.header is not False:  # a record would be read as names
+            if (
+                names is None and options.header is not False
+            ):  # a record would be read as names
                 raise found
             yield found
             continue
@@ -368,18 +440,27 @@ def _with_names(cells: Iterator[Cells | InvalidData], path: Path, options: Optio
                 stripped = [cell.strip() for cell in row]
                 names = [n.lower() if is_usual(n.lower()) else n for n in stripped]
             if len(set(names)) < len(names):
-                raise InvalidInput(f"expected each column of {path} to have a name of its own")
+                raise InvalidInput(
+                    f"expected each column of {path} to have a name of its own"
+                )
             if options.header is None and has_names:
-                supposed = {place: name for place, name in enumerate(names) if is_usual(name)}
+                supposed = {
+                    place: name for place, name in enumerate(names) if is_usual(name)
+                }
             if not has_text(dict.fromkeys(names), by_name(options, names)):
                 raise InvalidInput(_unknown(path, len(names)))
             if has_names:
                 continue
         if len(row) != len(names):
-            yield InvalidData(f"expected {len(names)} columns in {where}, got {len(row)}")
-        elif any(row[place].strip().lower() == name for place, name in supposed.items()):
+            yield InvalidData(
+                f"expected {len(names)} columns in {where}, got {len(row)}"
+            )
+        elif any(
+            row[place].strip().lower() == name for place, name in supposed.items()
+        ):
             raise InvalidInput(
-                f"expected --header or --no-header for {path}: a word of its first line, which"
+                f"expected --header or --no-header for {path}: a word of its first"
+                f" line, which"
                 f" may be a column's name, comes again in {where}"
             )
         else:
@@ -387,8 +468,8 @@ def _with_names(cells: Iterator[Cells | InvalidData], path: Path, options: Optio
 
 
 def _has_names(row: list[str], options: Options, path: Path) -> bool:
-    """Whether the first line has the columns' names. Raises: InvalidInput where that is ambiguous,
-    because names are printed and a record must not be mistaken for them.
+    """Whether the first line has the columns' names. Raises: InvalidInput where that is
+    ambiguous, because names are printed and a record must not be mistaken for them.
     """
     if options.header is not None:
         return options.header
@@ -396,7 +477,8 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
         return True
     if options.text is not None:
         raise InvalidInput(
-            f"expected --header or --no-header for {path}: no column of its first line has a usual"
+            f"expected --header or --no-header for {path}: no column of its first line"
+            f" has a usual"
             " name"
         )
     raise InvalidInput(_unknown(path, len(row)))
@@ -414,7 +496,8 @@ def by_name(options: Options, names: list[str]) -> Options:
             continue
         if not given.isdecimal() or not 1 <= int(given) <= len(names):
             raise InvalidInput(
-                f"expected --{role} to be a column's name or its number from 1 to {len(names)},"
+                f"expected --{role} to be a column's name or its number from 1 to"
+                f" {len(names)},"
                 f" got {given!r}"
             )
         changed[role] = names[int(given) - 1]
@@ -424,19 +507,23 @@ def by_name(options: Options, names: list[str]) -> Options:
 def _unknown(path: Path, count: int) -> str:
     # The first line may be a private record: it is not quoted.
     return (
-        f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path}, none of whose"
-        " columns is named text, utterance or the like (--intent, --tags and --slots; --no-header"
+        f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path},"
+        f" none of whose"
+        " columns is named text, utterance or the like (--intent, --tags and --slots;"
+        " --no-header"
         " where the first line is a record)"
     )
 
 
 def _cells(file: File) -> Iterator[Cells | InvalidData]:
-    """(file and first line, values) of every row, in order, or the problem of a line. A quoted
-    value may have line breaks, but not whole rows.
+    """(file and first line, values) of every row, in order, or the problem of a line. A
+    quoted value may have line breaks, but not whole rows.
     """
     csv.field_size_limit(sys.maxsize)
     head = next(iter(_head(file, 1)), "")
-    delimiter = max(",\t;|", key=head.count) if file.path.suffix.lower() == ".csv" else "\t"
+    delimiter = (
+        max(",\t;|", key=head.count) if file.path.suffix.lower() == ".csv" else "\t"
+    )
     lines = list(file.lines())
     start = 0
     if said := re.fullmatch("sep=(.)", head):  # of Excel
@@ -457,15 +544,17 @@ def _cells(file: File) -> Iterator[Cells | InvalidData]:
                 start += sum(cell.count("\n") for cell in cells)
             else:
                 yield InvalidData(
-                    f"expected a row of values in {first[0]}, got a quote that does not end a value"
+                    f"expected a row of values in {first[0]}, got a quote that does not"
+                    f" end a value"
                     " (a value with a quote is quoted, and the quote in it doubled)"
                 )
         start += 1
 
 
 def _holds_rows(cells: list[str], delimiter: str) -> bool:
-    """Whether a value with line breaks reads as the rest of a row, and whole rows, before the
-    beginning of one. People put a space behind a comma, rows of values do not.
+    """Whether a value with line breaks reads as the rest of a row, and whole rows,
+    before the beginning of one. People put a space behind a comma, rows of values do
+    not.
     """
     for place, cell in enumerate(cells):
         first, *others = cell.split("\n")
@@ -492,7 +581,8 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
         )
     except ImportError:
         raise InvalidInput(
-            f"expected the extra excel for {file.path} (pip install 'dp-nlu-sweep[excel]'), or the"
+            f"expected the extra excel for {file.path} (pip install"
+            f" 'dp-nlu-sweep[excel]'), or the"
             " same table as CSV"
         ) from None
     except Exception as error:  # noqa: BLE001  whatever its reader raises for a damaged file
@@ -503,16 +593,27 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
     in_parts = all(name.lower() in PART_NAMES for name in sheets)
     if len(sheets) > 1 and not in_parts:
         named = ", ".join(list(sheets)[:5])
-        raise InvalidInput(f"expected one sheet in {file.path}, or a sheet a part, got {named}")
+        raise InvalidInput(
+            f"expected one sheet in {file.path}, or a sheet a part, got {named}"
+        )
     for name, sheet in sheets.items():
         listed = enumerate(sheet.fillna("").itertuples(index=False), start=1)
-        cells = ((f"{file.path} {name} row {n}", [str(cell) for cell in row]) for n, row in listed)
+        cells = (
+            (f"{file.path} {name} row {n}", [str(cell) for cell in row])
+            for n, row in listed
+        )
         for row in _with_names(cells, file.path, options):
-            yield row._replace(part=name if in_parts else None) if isinstance(row, Row) else row
+            yield (
+                row._replace(part=name if in_parts else None)
+                if isinstance(row, Row)
+                else row
+            )
 
 
 def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
-    """The rows of a Parquet or Arrow file; class labels of Hugging Face by their names."""
+    """The rows of a Parquet or Arrow file; class labels of Hugging Face by their
+    names.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -524,7 +625,11 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
             mapped = pyarrow.memory_map(str(file.path))
             is_file = mapped.read(6) == b"ARROW1"
             mapped.seek(0)
-            opened = pyarrow.ipc.open_file(mapped) if is_file else pyarrow.ipc.open_stream(mapped)
+            opened = (
+                pyarrow.ipc.open_file(mapped)
+                if is_file
+                else pyarrow.ipc.open_stream(mapped)
+            )
             table = opened.read_all()
         classes = _classes(table.schema.metadata or {})
         for batch in table.to_batches(max_chunksize=1_000):
@@ -534,11 +639,15 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
                 yield Row(f"{file.path} row {number}", named)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         said = type(error).__name__ if number else words_of(error).split("\n")[0][:200]
-        raise InvalidData(f"expected Parquet or Arrow in {file.path}, got {said}") from None
+        raise InvalidData(
+            f"expected Parquet or Arrow in {file.path}, got {said}"
+        ) from None
 
 
 def _classes(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
-    """The names of class labels by column, of single ones and of lists; of Hugging Face."""
+    """The names of class labels by column, of single ones and of lists; of Hugging
+    Face.
+    """
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
     except (KeyError, ValueError, TypeError):
@@ -567,8 +676,9 @@ def _class_name(value: Any, names: list[str] | None) -> Any:
 
 
 def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
-    """A token a line with its tag in the last column, an empty line between records; comments
-    intent, part and group. A record with a line that cannot be read is left out as a whole.
+    """A token a line with its tag in the last column, an empty line between records;
+    comments intent, part and group. A record with a line that cannot be read is left
+    out as a whole.
     """
     said: dict[str, Any] = {}
     tokens: list[list[str]] = []
@@ -614,14 +724,17 @@ def _of_tokens(
 ) -> Row | InvalidData:
     width = len(tokens[0])
     if width < 2 or any(len(row) != width for row in tokens):
-        return InvalidData(f"expected the same columns for each token of the record at {where}")
+        return InvalidData(
+            f"expected the same columns for each token of the record at {where}"
+        )
     names = [str(number) for number in range(1, width + 1)]
     if options.text is None:
         names[0] = "tokens"
     if options.tags is None:
         names[-1] = "tags"
     return Row(
-        where, {**dict(zip(names, map(list, zip(*tokens, strict=True)), strict=True)), **said}
+        where,
+        {**dict(zip(names, map(list, zip(*tokens, strict=True)), strict=True)), **said},
     )
 
 
@@ -631,26 +744,40 @@ def _fasttext(file: File, options: Options, notes: Counter[str]) -> Rows:
             yield found
         elif found[1].strip():
             words = found[1].split()
-            names = [word.removeprefix(_LABEL) for word in words if word.startswith(_LABEL)]
+            names = [
+                word.removeprefix(_LABEL) for word in words if word.startswith(_LABEL)
+            ]
             text = " ".join(word for word in words if not word.startswith(_LABEL))
             yield Row(found[0], {"text": text, "intent": names})
 
 
 def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
-    """`seq.in`, `seq.out` and `label` with a record a line, the latter two where they are there."""
+    """`seq.in`, `seq.out` and `label` with a record a line, the latter two where they
+    are there.
+    """
     paths = dict(zip(("tokens", "tags", "intent"), BIO_NAMES, strict=True))
-    there = {role: file.path / name for role, name in paths.items() if (file.path / name).is_file()}
+    there = {
+        role: file.path / name
+        for role, name in paths.items()
+        if (file.path / name).is_file()
+    }
     if len(there) == 1:
         yield InvalidData(f"expected seq.out or label in {file.path}, got neither")
         return
-    for number, row in enumerate(zip_longest(*map(file_lines, there.values())), start=1):
+    for number, row in enumerate(
+        zip_longest(*map(file_lines, there.values())), start=1
+    ):
         cells = [cell for cell in row if isinstance(cell, tuple)]
         if len(cells) == len(row):
-            yield Row(cells[0][0], {role: cell[1] for role, cell in zip(there, cells, strict=True)})
+            yield Row(
+                cells[0][0],
+                {role: cell[1] for role, cell in zip(there, cells, strict=True)},
+            )
         elif None in row:
             short = list(there.values())[row.index(None)]
             yield InvalidData(
-                f"expected as many lines in {short} as in the files beside it, it ends before line"
+                f"expected as many lines in {short} as in the files beside it, it ends"
+                f" before line"
                 f" {number}"
             )
             return

@@ -11,8 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.formats import reading
-from trainables.data.formats.fields import Options, Record, SpanUnit, are_spans, literal, record_of
-from trainables.data.formats.label_scheme import TAG, readings, utterance_of, word_places
+from trainables.data.formats.fields import (
+    Options,
+    Record,
+    SpanUnit,
+    are_spans,
+    literal,
+    record_of,
+)
+from trainables.data.formats.label_scheme import (
+    TAG,
+    readings,
+    utterance_of,
+    word_places,
+)
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
 from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData, InvalidInput
@@ -27,12 +39,22 @@ _OTHERS = re.compile(
 _MOST_LABELS = 100  # different values of a column that looks like labels
 _PACKED = 1_000  # records that are kept together
 _OWN = Options()
-_FIELDS = ("text", "tokens", "tags", "slots", "intent", "part", "group")  # of our own forms
+_FIELDS = (
+    "text",
+    "tokens",
+    "tags",
+    "slots",
+    "intent",
+    "part",
+    "group",
+)  # of our own forms
 
 
 @dataclass
 class Column:
-    """What a field that is not read holds: `option` would read it, where it looks like labels."""
+    """What a field that is not read holds: `option` would read it, where it looks like
+    labels.
+    """
 
     name: str
     number: int = 0
@@ -48,13 +70,19 @@ class Column:
             return
         self.number += 1
         words = value.split() if isinstance(value, str) else value
-        if isinstance(words, list) and all(isinstance(w, str) and TAG.fullmatch(w) for w in words):
+        if isinstance(words, list) and all(
+            isinstance(w, str) and TAG.fullmatch(w) for w in words
+        ):
             self.options["tags"] += 1
         elif isinstance(value, list) and are_spans(value):
             self.options["slots"] += 1
         elif isinstance(value, list | dict):
             self.nested += 1
-        elif isinstance(value, str) and len(value) <= 60 and len(self.values) <= _MOST_LABELS:
+        elif (
+            isinstance(value, str)
+            and len(value) <= 60
+            and len(self.values) <= _MOST_LABELS
+        ):
             self.values.add(value)
 
     @property
@@ -72,8 +100,9 @@ class Column:
 
 @dataclass
 class Survey:
-    """Counts of a file's records. `read` counts records by role and name of a field, `units` the
-    spans that fit each unit, `values` those whose given text each unit gives.
+    """Counts of a file's records. `read` counts records by role and name of a field,
+    `units` the spans that fit each unit, `values` those whose given text each unit
+    gives.
     """
 
     num_records: int = 0
@@ -97,13 +126,16 @@ class Survey:
 
     @property
     def overlooked(self) -> dict[str, str]:
-        """Fields that look like labels and are not read, with the options that read them."""
+        """Fields that look like labels and are not read, with the options that read
+        them.
+        """
         found = {name: column.option for name, column in sorted(self.unread.items())}
         return {name: option for name, option in found.items() if option is not None}
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
-        """The unit of spans: as declared, else the one in which most of them have their given text,
-        else the only one that fits all of them. Raises: InvalidInput where both or none do.
+        """The unit of spans: as declared, else the one in which most of them have their
+        given text, else the only one that fits all of them. Raises: InvalidInput where
+        both or none do.
         """
         if declared is not None or self.num_spans == 0:
             return declared
@@ -122,10 +154,14 @@ class Survey:
         self.num_records += 1
         self.with_intent += bool("".join(record.intents).strip())
         self.with_annotation += record.tags is not None or "slots" in record.read
-        self.with_slots += bool(record.spans) or any(tag not in "Oo" for tag in record.tags or ())
+        self.with_slots += bool(record.spans) or any(
+            tag not in "Oo" for tag in record.tags or ()
+        )
         self.with_group += record.group is not None
         part = record.part
-        self.parts.add("train" if part is None else PART_NAMES.get(part.strip().lower(), "train"))
+        self.parts.add(
+            "train" if part is None else PART_NAMES.get(part.strip().lower(), "train")
+        )
         self.read.update(record.read.items())
         for name, value in record.unread.items():
             self.unread.setdefault(name, Column(name)).add(value)
@@ -149,7 +185,10 @@ class Survey:
                 continue
             if not 0 <= start < end <= len(text):
                 continue
-            around, covered = text[max(0, start - 1) : start] + text[end : end + 1], text[start:end]
+            around, covered = (
+                text[max(0, start - 1) : start] + text[end : end + 1],
+                text[start:end],
+            )
             if not around.strip() and covered == covered.strip():
                 in_characters += 1  # whole words, which most spans are
                 continue
@@ -166,9 +205,10 @@ _UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file of utterances. `unit` is the unit of its spans; None without spans. `adjusted` counts
-    the slots that the last pass extended or trimmed. `packed` holds the records of the survey in a
-    quarter of their size, because reading them again costs three times as much.
+    """A file of utterances. `unit` is the unit of its spans; None without spans.
+    `adjusted` counts the slots that the last pass extended or trimmed. `packed` holds
+    the records of the survey in a quarter of their size, because reading them again
+    costs three times as much.
     """
 
     path: Path
@@ -187,7 +227,9 @@ class Source:
     @property
     def encodings(self) -> tuple[str, ...]:
         """The encodings of its files of text."""
-        return tuple(dict.fromkeys(file.encoding for file in self.files if file.encoding))
+        return tuple(
+            dict.fromkeys(file.encoding for file in self.files if file.encoding)
+        )
 
     @property
     def has_intents(self) -> bool:
@@ -217,9 +259,13 @@ class Source:
                     record, options=self.options, unit=self.unit, adjusted=self.adjusted
                 )
                 if self.has_intents and found.intent == NO_INTENT:
-                    raise InvalidData(f"expected an intent in {where}, as in other records")
+                    raise InvalidData(
+                        f"expected an intent in {where}, as in other records"
+                    )
                 if self.survey.with_group > 0 and found.group is None:
-                    raise InvalidData(f"expected a group in {where}, as in other records")
+                    raise InvalidData(
+                        f"expected a group in {where}, as in other records"
+                    )
                 yield where, found
             except InvalidData as problem:
                 yield where, problem
@@ -228,16 +274,20 @@ class Source:
 def open_source(path: Path, *, options: Options, form: str | None = None) -> Source:
     """The source of a file or folder; its format is detected unless given.
 
-    Raises: InvalidInput where no format fits, where the file has no record that can be read, or
-        where spans can be read in two ways.
+    Raises: InvalidInput where no format fits, where the file has no record that can be
+        read, or where spans can be read in two ways.
     """
     survey = Survey()
     files = reading.find(path, options, form, survey.notes)
-    packed = list(_pack(_surveyed(_records(files, options, survey.notes), survey, options)))
+    packed = list(
+        _pack(_surveyed(_records(files, options, survey.notes), survey, options))
+    )
     if survey.num_records == 0:
         if survey.first_problem is not None:
             raise survey.first_problem
-        raise InvalidInput(f"expected utterances in {path}, got an empty {files[0].form} file")
+        raise InvalidInput(
+            f"expected utterances in {path}, got an empty {files[0].form} file"
+        )
     survey.notes += Counter()  # without zeros
     return Source(
         path=path,
@@ -250,29 +300,38 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
 
 
 def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
-    """The utterances of files in forms of this project, in which spans count tokens and every field
-    has its own name: all have an intent or a group, or none has. Raises: InvalidData with file and
-    line for the first record that is not so, and for an empty file.
+    """The utterances of files in forms of this project, in which spans count tokens and
+    every field has its own name: all have an intent or a group, or none has. Raises:
+    InvalidData with file and line for the first record that is not so, and for an empty
+    file.
     """
     first: Utterance | None = None
     for file in files:
         is_empty = True
-        for where, fields, part in without_problems(reading.rows([file], _OWN, Counter())):
+        for where, fields, part in without_problems(
+            reading.rows([file], _OWN, Counter())
+        ):
             if unknown := len(fields.keys() - _FIELDS):
                 raise InvalidData(
-                    f"expected only the fields {', '.join(_FIELDS)} in {where}, got {unknown} more"
+                    f"expected only the fields {', '.join(_FIELDS)} in {where}, got"
+                    f" {unknown} more"
                 )
             if ("text" in fields) == ("tokens" in fields):
                 raise InvalidData(f"expected either text or tokens in {where}")
             if {"tags", "slots"} <= fields.keys():
                 raise InvalidData(f"expected either tags or slots in {where}")
-            record = record_of(fields, where=where, options=_OWN, notes=Counter(), part=part)
-            utterance = utterance_of(record, options=_OWN, unit="tokens", adjusted=Counter())
+            record = record_of(
+                fields, where=where, options=_OWN, notes=Counter(), part=part
+            )
+            utterance = utterance_of(
+                record, options=_OWN, unit="tokens", adjusted=Counter()
+            )
             first, is_empty = first or utterance, False
             for name in ("group", "intent"):
                 if bool(getattr(first, name)) != bool(getattr(utterance, name)):
                     raise InvalidData(
-                        f"expected {name} for every record or for none, {where} differs from the"
+                        f"expected {name} for every record or for none, {where} differs"
+                        f" from the"
                         " records before"
                     )
             yield utterance
@@ -319,6 +378,8 @@ def _records(
                 is_table = {file.form for file in files} in ({"table"}, {"excel"})
                 names = reading.by_name(options, list(fields)) if is_table else options
             try:
-                yield record_of(fields, where=where, options=names, notes=notes, part=part)
+                yield record_of(
+                    fields, where=where, options=names, notes=notes, part=part
+                )
             except InvalidData as problem:
                 yield problem

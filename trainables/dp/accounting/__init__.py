@@ -9,7 +9,8 @@ The functions below import the accounting library at their first use:
 - `Account`: releases as they come, and whether one more fits.
 - `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
 - `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
-- `values_of(mechanism)`: all that the figures depend on, the key of the cache of figures.
+- `values_of(mechanism)`: all that the figures depend on, the key of the cache of
+  figures.
 """
 
 from __future__ import annotations

@@ -34,16 +34,18 @@ def resolve(
 ) -> tuple[TrialConfig, Mechanism]:
     """A config whose noise multiplier is a number, and its mechanism.
 
-    A `target_epsilon` becomes the smallest noise multiplier whose epsilon, by `privacy.accountant`
-    or the tightest sound accountant, is at most the target; a number stays as it is. `certified`:
-    see `noise_for`.
+    A `target_epsilon` becomes the smallest noise multiplier whose epsilon, by
+    `privacy.accountant` or the tightest sound accountant, is at most the target; a
+    number stays as it is. `certified`: see `noise_for`.
 
     Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
     """
     target = config.privacy.noise_multiplier
     if not isinstance(target, TargetEpsilon):
         return config, build(config, num_records=num_records, undeclared=undeclared)
-    trial = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
+    trial = build(
+        with_noise(config, 1.0), num_records=num_records, undeclared=undeclared
+    )
     z = noise_for(
         trial,
         target_epsilon=target.target_epsilon,
@@ -60,17 +62,19 @@ def noise_for(
     accountant: str | None = None,
     certified: bool = True,
 ) -> float:
-    """The smallest noise multiplier, rounded up; that of the given mechanism is ignored.
+    """The smallest noise multiplier, rounded up; that of the given mechanism is
+    ignored.
 
-    The search uses the fast forms. The answer is `certified` to meet the target at the effort
-    "exact", where `dp_accounting` decides, up to a second or two; a plan goes without, because the
-    fast forms are at or above.
+    The search uses the fast forms. The answer is `certified` to meet the target at the
+    effort "exact", where `dp_accounting` decides, up to a second or two; a plan goes
+    without, because the fast forms are at or above.
 
     Raises: InvalidInput for a target below 1e-6, or that no noise reaches.
     """
     if not LEAST_TARGET_EPSILON <= target_epsilon < math.inf:
         raise InvalidInput(
-            f"expected {LEAST_TARGET_EPSILON:g} <= target_epsilon < inf, got {target_epsilon:g}"
+            f"expected {LEAST_TARGET_EPSILON:g} <= target_epsilon < inf, got"
+            f" {target_epsilon:g}"
         )
     unit = replace(mechanism, noise_multiplier=1.0)
     if unit.unaccounted:
@@ -82,15 +86,22 @@ def noise_for(
     assert isinstance(what, Training)  # nothing is unaccounted for
     try:
         if what.beside:  # a noised histogram, which the noise multiplier does not scale
-            alone = _figure(replace(what, steps=()), delta=unit.delta, accountant=accountant)
+            alone = _figure(
+                replace(what, steps=()), delta=unit.delta, accountant=accountant
+            )
             if alone >= target_epsilon:
                 raise InvalidInput(
-                    f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
+                    f"no noise multiplier reaches target_epsilon={target_epsilon:g}:"
+                    f" the noised"
                     f" histogram alone costs {format_epsilon(alone)}, before the"
                     f" {unit.steps} steps"
                 )
         z = _calibrate(what, unit.delta, target_epsilon, accountant)
-        while certified and accountant is None and _costs_more(what, z, unit.delta, target_epsilon):
+        while (
+            certified
+            and accountant is None
+            and _costs_more(what, z, unit.delta, target_epsilon)
+        ):
             z = _next(z)
         return z
     except CannotAnalyze as refusal:
@@ -118,9 +129,10 @@ def smallest_noise_multiplier(
     stride: float = 2.0,
     precision: float = 1e-6,
 ) -> float:
-    """The smallest z with epsilon_of(z) <= target, rounded up to 5 digits; epsilon_of must not
-    rise with z. The answer has been evaluated and meets the target. The search starts at
-    `start`, steps by the factor `stride` and ends within the relative `precision`.
+    """The smallest z with epsilon_of(z) <= target, rounded up to 5 digits; epsilon_of
+    must not rise with z. The answer has been evaluated and meets the target. The search
+    starts at `start`, steps by the factor `stride` and ends within the relative
+    `precision`.
 
     Raises: InvalidInput where no z up to 10^12 does.
     """
@@ -136,12 +148,15 @@ def smallest_noise_multiplier(
     while gap(high) > 0:
         low, high = high, high * stride
         if high > _MOST:
-            raise InvalidInput(f"no noise multiplier reaches target_epsilon={target_epsilon:g}")
+            raise InvalidInput(
+                f"no noise multiplier reaches target_epsilon={target_epsilon:g}"
+            )
     while low > _LEAST and gap(low) <= 0:
         low, high = low / stride, low
     if low < high and gap(low) > 0:  # else every z tried meets the target
-        # In logarithms epsilon is nearly a line, so that few evaluations are needed. The ends keep
-        # the signs that they were chosen for: exp(log(z)) is not z, to the last digit.
+        # In logarithms epsilon is nearly a line, so that few evaluations are needed.
+        # The ends keep the signs that they were chosen for: exp(log(z)) is not z, to
+        # the last digit.
         ends = {math.log(low): low, math.log(high): high}
         root = brentq(
             lambda log_z: gap(ends.get(log_z, math.exp(log_z))),
@@ -159,8 +174,8 @@ def smallest_noise_multiplier(
 def near(
     epsilon_of: Callable[[float], float], *, target_epsilon: float, guess: float
 ) -> float | None:
-    """As `smallest_noise_multiplier`, in about four evaluations where `guess` is close and the
-    curve smooth; else None.
+    """As `smallest_noise_multiplier`, in about four evaluations where `guess` is close
+    and the curve smooth; else None.
     """
 
     def gap(log_z: float) -> float:
@@ -172,7 +187,9 @@ def near(
     except (RuntimeError, ArithmeticError):
         return None
     z = _round_up(math.exp(root))
-    return z if _NEARLY_ALL * target_epsilon <= epsilon_of(z) <= target_epsilon else None
+    return (
+        z if _NEARLY_ALL * target_epsilon <= epsilon_of(z) <= target_epsilon else None
+    )
 
 
 @lru_cache(maxsize=16_384)
@@ -183,12 +200,19 @@ def _calibrate(
     if accountant is None:
 
         def nearly(z: float) -> float:
-            """Close to the exact figure and mostly above it, in some hundredths of a second."""
+            """Close to the exact figure and mostly above it, in some hundredths of a
+            second.
+            """
             what = unit.scale_noise(z)
             steps = what.everything
-            if is_long(steps) and not pld.unsupported_reason(steps, delta=delta, replace_one=False):
-                # The Gaussian mechanism that a long composition tends to: close, but no bound.
-                mu = math.sqrt(sum(step.count for step in steps)) * pld.typical_loss(steps)
+            if is_long(steps) and not pld.unsupported_reason(
+                steps, delta=delta, replace_one=False
+            ):
+                # The Gaussian mechanism that a long composition tends to: close, but no
+                # bound.
+                mu = math.sqrt(sum(step.count for step in steps)) * pld.typical_loss(
+                    steps
+                )
                 return gaussian_epsilon(mu, delta)
             return certify(what, delta=delta, effort="plan").epsilon
 
@@ -196,7 +220,9 @@ def _calibrate(
             """The exact figure, in tenths of a second."""
             return certify(unit.scale_noise(z), delta=delta, effort="running").epsilon
 
-        guess = smallest_noise_multiplier(nearly, target_epsilon=target_epsilon, precision=1e-4)
+        guess = smallest_noise_multiplier(
+            nearly, target_epsilon=target_epsilon, precision=1e-4
+        )
         found = near(figure, target_epsilon=target_epsilon, guess=guess)
         return found or smallest_noise_multiplier(
             figure, target_epsilon=target_epsilon, start=guess, stride=1.1
@@ -204,11 +230,13 @@ def _calibrate(
     return _by_name(unit, delta, target_epsilon, accountant)
 
 
-def _by_name(unit: Training, delta: float, target_epsilon: float, accountant: str) -> float:
+def _by_name(
+    unit: Training, delta: float, target_epsilon: float, accountant: str
+) -> float:
     """The noise multiplier by one accountant.
 
-    Raises: CannotAnalyze where the noise that meets the target is outside of its theorem, or its
-        bound falls from above the target to far below it at once.
+    Raises: CannotAnalyze where the noise that meets the target is outside of its
+        theorem, or its bound falls from above the target to far below it at once.
     """
 
     def known(z: float) -> float:
@@ -222,9 +250,13 @@ def _by_name(unit: Training, delta: float, target_epsilon: float, accountant: st
 
     known(_MOST)
     guess = _calibrate(unit, delta, target_epsilon, None)
-    z = smallest_noise_multiplier(figure, target_epsilon=target_epsilon, start=guess, stride=1.1)
+    z = smallest_noise_multiplier(
+        figure, target_epsilon=target_epsilon, start=guess, stride=1.1
+    )
     if (met := figure(z)) < _LEAST_SHARE * target_epsilon:
-        more = known(z * _LEAST_SHARE)  # raises where a little less noise has no figure at all
+        more = known(
+            z * _LEAST_SHARE
+        )  # raises where a little less noise has no figure at all
         raise CannotAnalyze(
             f"{accountant} has no bound between {format_epsilon(met)} and"
             f" {format_epsilon(more)} at delta={delta:g}: expected a larger"

@@ -1,13 +1,15 @@
 """The one door to an epsilon: the least that a proof gives for what was released.
 
-Cards, the ledger, the last word of a plan and the answer of a calibration call `certify` and
-nothing else. Each bound holds by itself, so their minimum does: steps on all records are one
-Gaussian mechanism, which is exact (`gaussian`); of sampled steps the privacy loss distribution is
-exact up to a grid that errs upwards (`pld`); Rényi divergences add up for all of them (`renyi`),
-those of random allocation (`allocation`) and of a selection among them.
+Cards, the ledger, the last word of a plan and the answer of a calibration call
+`certify` and nothing else. Each bound holds by itself, so their minimum does: steps on
+all records are one Gaussian mechanism, which is exact (`gaussian`); of sampled steps
+the privacy loss distribution is exact up to a grid that errs upwards (`pld`); Rényi
+divergences add up for all of them (`renyi`), those of random allocation (`allocation`)
+and of a selection among them.
 
-With the effort "exact" both exact figures are those of `dp_accounting` (`library`) where it has
-them; with less effort our own forms give them, which are faster and at or above.
+With the effort "exact" both exact figures are those of `dp_accounting` (`library`)
+where it has them; with less effort our own forms give them, which are faster and at or
+above.
 """
 
 import math
@@ -41,7 +43,8 @@ from trainables.dp.mechanism import NeighboringRelation
 from trainables.errors import CannotAnalyze, InvalidInput
 
 MIXED_UNITS = (
-    "groups (privacy.unit) and single records are composed: no theorem covers a record that is"
+    "groups (privacy.unit) and single records are composed: no theorem covers a record"
+    " that is"
     " replaced by one of another group"
 )
 # More effort never gives a larger epsilon, because it includes the less.
@@ -52,11 +55,26 @@ _CHEAPER: dict[Effort, tuple[Effort, ...]] = {
     "running": ("plan", "running"),
     "exact": ("plan", "running", "exact"),
 }
-_POINTS = {"plan": pld.COARSE, "total": pld.MEDIUM, "running": pld.MEDIUM, "exact": pld.FINE}
-_MOST = {"plan": 3, "total": 16, "running": 100, "exact": 100}  # distributions that are composed
+_POINTS = {
+    "plan": pld.COARSE,
+    "total": pld.MEDIUM,
+    "running": pld.MEDIUM,
+    "exact": pld.FINE,
+}
+_MOST = {
+    "plan": 3,
+    "total": 16,
+    "running": 100,
+    "exact": 100,
+}  # distributions that are composed
 FEW = 3  # as many are composed on the finest grid
 _LONG = 100_000  # sampled steps, whose distribution takes tenths of a second
-_NOISE_GRID = {"plan": 64, "total": 0, "running": 256, "exact": 0}  # steps in a factor of 2
+_NOISE_GRID = {
+    "plan": 64,
+    "total": 0,
+    "running": 256,
+    "exact": 0,
+}  # steps in a factor of 2
 _MANY, _FINEST_NOISE_GRID = 100, 1 << 14
 
 
@@ -64,10 +82,10 @@ _MANY, _FINEST_NOISE_GRID = 100, 1 << 14
 class Certificate:
     """(`epsilon`, `delta`) of `num_releases` releases on the same records together.
 
-    `epsilon` is `math.inf`, with the reasons in `unaccounted`, where no finite one holds;
-    `accountant` names the bound that gives it, `tight` says whether it is the smallest epsilon (up
-    to the grid), `by_library` whether `dp_accounting` gives it. `neighboring_relation` is None for
-    no release at all.
+    `epsilon` is `math.inf`, with the reasons in `unaccounted`, where no finite one
+    holds; `accountant` names the bound that gives it, `tight` says whether it is the
+    smallest epsilon (up to the grid), `by_library` whether `dp_accounting` gives it.
+    `neighboring_relation` is None for no release at all.
     """
 
     epsilon: float
@@ -94,19 +112,22 @@ def certify(
 ) -> Certificate:
     """The certificate of a release, or of all releases together (composition).
 
-    Releases of one relation have it. Shuffled ones beside sampled ones: replace-one, which a
-    sampled one also has (each of its two records moves the sum), while a shuffled one has no
-    add-or-remove guarantee. Couples of records, several times or beside records: for one record
-    replaced, as that replaces its couple and nothing else, however often the records are coupled
-    anew. Groups beside records: infinite, because a record that is replaced may carry another
-    group's key: two groups change (docs/guides/privacy.md). `replace_one` asks for that relation in
-    any case. `effort` is how fine the grids are, `only` names one bound.
+    Releases of one relation have it. Shuffled ones beside sampled ones: replace-one,
+    which a sampled one also has (each of its two records moves the sum), while a
+    shuffled one has no add-or-remove guarantee. Couples of records, several times or
+    beside records: for one record replaced, as that replaces its couple and nothing
+    else, however often the records are coupled anew. Groups beside records: infinite,
+    because a record that is replaced may carry another group's key: two groups change
+    (docs/guides/privacy.md). `replace_one` asks for that relation in any case. `effort`
+    is how fine the grids are, `only` names one bound.
 
     Raises: InvalidInput unless 0 < delta < 1; CannotAnalyze where `only` has no figure.
     """
     if not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta}")
-    every = (what,) if isinstance(what, Training | Unaccounted | BestOf) else tuple(what)
+    every = (
+        (what,) if isinstance(what, Training | Unaccounted | BestOf) else tuple(what)
+    )
     given = tuple(each for each in every if not each.is_nothing)
     units = {each.unit for each in given}
     relations = {each.neighboring_relation for each in given}
@@ -135,7 +156,11 @@ def certify(
 
 
 def _least(
-    given: tuple[Release, ...], delta: float, effort: Effort, only: str | None, replace_one: bool
+    given: tuple[Release, ...],
+    delta: float,
+    effort: Effort,
+    only: str | None,
+    replace_one: bool,
 ) -> tuple[Bound, bool]:
     """The least bound at this effort and below, and whether it is exact."""
     trainings = [each for each in given if isinstance(each, Training)]
@@ -149,12 +174,18 @@ def _least(
         return _gaussian(exactly, delta, effort), True
     efforts = _CHEAPER[effort] if only is None else (effort,)
     steps = merge_gaussians(steps)
-    found = [_bounds(steps, best_of, delta, each, only, replace_one) for each in efforts]
+    found = [
+        _bounds(steps, best_of, delta, each, only, replace_one) for each in efforts
+    ]
     bounds = [bound for each in found for bound in each]
-    if ("pld", True) in [bound[1:] for bound in bounds]:  # the library has the last word
+    if ("pld", True) in [
+        bound[1:] for bound in bounds
+    ]:  # the library has the last word
         bounds = [bound for bound in bounds if bound[1:] != ("pld", False)]
     least = min(bounds)
-    is_tight = least[1] == "pld" and effort in ("running", "exact") and near == trainings
+    is_tight = (
+        least[1] == "pld" and effort in ("running", "exact") and near == trainings
+    )
     return least, is_tight
 
 
@@ -183,11 +214,17 @@ def _bounds(
         known = for_replace_one(steps) if replace_one else steps
         found.append((without_amplification(known, delta=delta), "gaussian", False))
     if only in (None, "rdp"):
-        of_library = not best_of and not any(isinstance(step, Allocated) for step in steps)
-        found.append((_renyi(steps, best_of, delta, effort, replace_one), "rdp", of_library))
+        of_library = not best_of and not any(
+            isinstance(step, Allocated) for step in steps
+        )
+        found.append(
+            (_renyi(steps, best_of, delta, effort, replace_one), "rdp", of_library)
+        )
     if only in (None, "pld"):
         refusal = "pld: expected no selection (rdp bounds it)" if best_of else ""
-        refusal = refusal or pld.unsupported_reason(steps, delta=delta, replace_one=replace_one)
+        refusal = refusal or pld.unsupported_reason(
+            steps, delta=delta, replace_one=replace_one
+        )
         if only and refusal:
             raise CannotAnalyze(refusal)
         if not refusal and (only or _is_affordable(steps, effort)):
@@ -195,8 +232,12 @@ def _bounds(
     return tuple(found)
 
 
-def _pld(steps: tuple[Step, ...], delta: float, effort: Effort, replace_one: bool) -> Bound:
-    """The figure of the least of the grids, where delta is tiny not always the finest one."""
+def _pld(
+    steps: tuple[Step, ...], delta: float, effort: Effort, replace_one: bool
+) -> Bound:
+    """The figure of the least of the grids, where delta is tiny not always the finest
+    one.
+    """
     own = partial(pld.epsilon_of, steps, delta=delta, replace_one=replace_one)
     if effort != "exact":
         return own(points=points_for(steps, effort)), "pld", False
@@ -222,9 +263,12 @@ def _renyi(
         return renyi.epsilon_of(steps, delta=delta)
     few = sampled and not (best_of or allocated)
     orders = renyi.FEW_ORDERS if few else renyi.ORDERS
-    if len(steps) > FEW and _NOISE_GRID[effort]:  # so that thousands of configs share vectors
+    if (
+        len(steps) > FEW and _NOISE_GRID[effort]
+    ):  # so that thousands of configs share vectors
         steps = _round_down(steps, _NOISE_GRID[effort])
-    # Steps on all records state their sigma for the relation; the others for one more or less.
+    # Steps on all records state their sigma for the relation; the others for one more
+    # or less.
     own = [step for step in steps if not replace_one or isinstance(step, Gaussian)]
     total = renyi.sum_of(own, orders)
     moved = renyi.sum_of([step for step in steps if step not in own], orders)
@@ -254,7 +298,9 @@ def is_long(steps: tuple[Step, ...]) -> bool:
 
 
 def _under(what: Training, replace_one: bool) -> tuple[Step, ...]:
-    """Its steps, those on all records with the noise that they have under the relation."""
+    """Its steps, those on all records with the noise that they have under the
+    relation.
+    """
     if not replace_one or what.neighboring_relation == "replace_one":
         return what.everything
     return for_replace_one(what.everything, kinds=Gaussian)
@@ -262,8 +308,9 @@ def _under(what: Training, replace_one: bool) -> tuple[Step, ...]:
 
 @lru_cache(maxsize=1_024)
 def _within_reach(what: Training) -> Training:
-    """A release of at most 100 sizes of noise, whose figure takes seconds: decaying noise with more
-    is rounded down on the finest grid that leaves 100. Steps on all records need no rounding.
+    """A release of at most 100 sizes of noise, whose figure takes seconds: decaying
+    noise with more is rounded down on the finest grid that leaves 100. Steps on all
+    records need no rounding.
     """
     steps, fineness = what.steps, float(_FINEST_NOISE_GRID)
     while len(steps) > _MANY and not is_exact(steps):
@@ -273,9 +320,15 @@ def _within_reach(what: Training) -> Training:
 
 
 def _round_down(steps: tuple[Step, ...], fineness: float) -> tuple[Step, ...]:
-    """Noise rounded down to `fineness` steps in a factor of 2: it costs more, never less."""
-    grid = [2 ** (math.floor(math.log2(step.sigma) * fineness) / fineness) for step in steps]
-    return merged(replace(step, sigma=sigma) for step, sigma in zip(steps, grid, strict=True))
+    """Noise rounded down to `fineness` steps in a factor of 2: it costs more, never
+    less.
+    """
+    grid = [
+        2 ** (math.floor(math.log2(step.sigma) * fineness) / fineness) for step in steps
+    ]
+    return merged(
+        replace(step, sigma=sigma) for step, sigma in zip(steps, grid, strict=True)
+    )
 
 
 def profile(
@@ -286,13 +339,15 @@ def profile(
     epsilons: tuple[float, ...],
     deltas: tuple[float, ...],
 ) -> list[tuple[float, float]]:
-    """Further pairs (epsilon, delta) that hold of a release by the bound that gives its figure at
-    `delta`: at `epsilons` by pld, at `deltas` by the others.
+    """Further pairs (epsilon, delta) that hold of a release by the bound that gives its
+    figure at `delta`: at `epsilons` by pld, at `deltas` by the others.
     """
     if what.reasons or what.is_nothing:
         return []
     if isinstance(what, BestOf) or accountant == "rdp":
-        divergences = renyi.curve(_within_reach(what) if isinstance(what, Training) else what)
+        divergences = renyi.curve(
+            _within_reach(what) if isinstance(what, Training) else what
+        )
         return [(renyi.to_epsilon(divergences, delta=each), each) for each in deltas]
     steps = merge_gaussians(_within_reach(what).everything)
     if accountant == "pld":

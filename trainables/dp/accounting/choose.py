@@ -1,4 +1,6 @@
-"""Every figure of one mechanism, at planning time or exactly, as `guarantee.certify` gives it."""
+"""Every figure of one mechanism, at planning time or exactly, as `guarantee.certify`
+gives it.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +10,11 @@ from types import ModuleType
 from trainables import catalogue
 from trainables.dp.accounting.accountants import paper_zcdp
 from trainables.dp.accounting.certification import Certificate, Effort, certify, profile
-from trainables.dp.accounting.privacy_semantics import PROFILE_DELTAS, PROFILE_EPSILONS, meaning
+from trainables.dp.accounting.privacy_semantics import (
+    PROFILE_DELTAS,
+    PROFILE_EPSILONS,
+    meaning,
+)
 from trainables.dp.accounting.releases import (
     BestOf,
     Release,
@@ -31,11 +37,13 @@ def account(
 ) -> PrivacySummary:
     """All figures of a mechanism at its own delta, with what its weights start from.
 
-    `exact=False` is for planning thousands of trials: every figure is an upper bound of the exact
-    one, `tight` says whether it equals it, and `epsilon_replace_one` under Poisson sampling is
-    left out. `accountant` is an entry of this shelf, default the tightest that is sound here.
+    `exact=False` is for planning thousands of trials: every figure is an upper bound of
+    the exact one, `tight` says whether it equals it, and `epsilon_replace_one` under
+    Poisson sampling is left out. `accountant` is an entry of this shelf, default the
+    tightest that is sound here.
 
-    Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
+    Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not
+    apply.
     """
     what, delta = _releases_of(mechanism), mechanism.delta
     effort: Effort = "exact" if exact else "plan"
@@ -49,7 +57,11 @@ def account(
     pairs: Sequence[tuple[float, float]] = ()  # further ones (epsilon, delta) that hold
     if exact and isinstance(what, Training) and found.accountant in _OWN:
         pairs = profile(
-            what, found.accountant, delta=delta, epsilons=PROFILE_EPSILONS, deltas=PROFILE_DELTAS
+            what,
+            found.accountant,
+            delta=delta,
+            epsilons=PROFILE_EPSILONS,
+            deltas=PROFILE_DELTAS,
         )
     return PrivacySummary(
         epsilon=found.epsilon,
@@ -57,15 +69,19 @@ def account(
         accountant=found.accountant,
         tight=found.tight,
         epsilon_paper=(
-            paper_zcdp.epsilon(mechanism, delta=delta) if paper_zcdp.applies(mechanism) else None
+            paper_zcdp.epsilon(mechanism, delta=delta)
+            if paper_zcdp.applies(mechanism)
+            else None
         ),
         epsilon_rdp=certify(what, delta=delta, only="rdp", effort=effort).epsilon,
         epsilon_replace_one=None if replaced is None else replaced.epsilon,
         noise_multiplier=mechanism.noise_multiplier,
         effective_noise_multiplier=tuple(
-            mechanism.effective_noise_multiplier_at(epoch) for epoch in range(mechanism.epochs)
+            mechanism.effective_noise_multiplier_at(epoch)
+            for epoch in range(mechanism.epochs)
         ),
-        neighboring_relation=found.neighboring_relation or mechanism.neighboring_relation,
+        neighboring_relation=found.neighboring_relation
+        or mechanism.neighboring_relation,
         **asdict(meaning(found.epsilon, delta=delta, profile=pairs)),
         unaccounted=found.unaccounted,
         warnings=warnings(mechanism),
@@ -78,28 +94,33 @@ def account(
 
 
 def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
-    """Epsilon spent after `epochs` epochs, 0 for none that starts from nothing: a quick upper bound
-    of the figure that `account` gives for a trial stopped there.
+    """Epsilon spent after `epochs` epochs, 0 for none that starts from nothing: a quick
+    upper bound of the figure that `account` gives for a trial stopped there.
     """
     what = _releases_of(mechanism.first(epochs))
     return certify(what, delta=mechanism.delta, effort="running").epsilon
 
 
 def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
-    """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
+    """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between
+    epochs.
+    """
     stopped = mechanism.first(epochs)
     # A distribution for each epoch's noise would take seconds.
     effort: Effort = "plan" if mechanism.noise_decay else "running"
     found = certify(_releases_of(stopped), delta=mechanism.delta, effort=effort)
     spent = {"epsilon_spent": found.epsilon}
     if paper_zcdp.applies(mechanism):
-        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
+        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(
+            stopped, delta=mechanism.delta
+        )
     return spent
 
 
 def _releases_of(mechanism: Mechanism) -> Release | tuple[Release, ...]:
-    """Its release, or all where its weights start from others: as one training where they have one
-    neighbouring relation and unit, so that its whole privacy profile is known.
+    """Its release, or all where its weights start from others: as one training where
+    they have one neighbouring relation and unit, so that its whole privacy profile is
+    known.
     """
     if not mechanism.starts:
         return release(mechanism)
@@ -115,24 +136,27 @@ def _releases_of(mechanism: Mechanism) -> Release | tuple[Release, ...]:
 def certify_by(
     accountant: str, what: Release | tuple[Release, ...], *, delta: float
 ) -> Certificate:
-    """The certificate by the accountant of that name. An entry from outside of the trusted base may
-    say more than the base, never less.
+    """The certificate by the accountant of that name. An entry from outside of the
+    trusted base may say more than the base, never less.
 
-    Raises: InvalidInput for an unknown accountant, CannotAnalyze for another kind and where it does
-        not apply.
+    Raises: InvalidInput for an unknown accountant, CannotAnalyze for another kind and
+        where it does not apply.
     """
     module = bounding(accountant)
     if accountant in _OWN:
         return certify(what, delta=delta, only=accountant)
     if not isinstance(what, Training | Unaccounted | BestOf):
         raise CannotAnalyze(
-            f"{accountant}: expected one release, got a trial that starts from an export of another"
+            f"{accountant}: expected one release, got a trial that starts from an"
+            f" export of another"
             f" kind ({', '.join(_OWN)} compose them)"
         )
     least, own = certify(what, delta=delta), float(module.of_release(what, delta=delta))
     if own <= least.epsilon:
         return least
-    return replace(least, epsilon=own, accountant=accountant, tight=False, by_library=False)
+    return replace(
+        least, epsilon=own, accountant=accountant, tight=False, by_library=False
+    )
 
 
 def bounding(accountant: str) -> ModuleType:

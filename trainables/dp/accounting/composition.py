@@ -1,8 +1,9 @@
-"""What releases on the same records cost together, each under a key. Pure, without disk or clock.
+"""What releases on the same records cost together, each under a key. Pure, without disk
+or clock.
 
-Sums of the releases' Rényi divergences and of their squared means bound the total. They are kept as
-whole numbers, which add and subtract without rounding, so that one epoch more costs an addition,
-whatever came before, and what is taken out leaves no trace.
+Sums of the releases' Rényi divergences and of their squared means bound the total. They
+are kept as whole numbers, which add and subtract without rounding, so that one epoch
+more costs an addition, whatever came before, and what is taken out leaves no trace.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ _SAMPLED_COUPLES = ("add_or_remove_one", "couple")
 @dataclass(frozen=True, kw_only=True)
 class RdpFilter:
     """A total budget, fixed beforehand, for trials with adaptively chosen settings
-    (Feldman & Zrnic 2021, Theorem 3.1: Rényi divergences of one fixed order add up to a filter).
+    (Feldman & Zrnic 2021, Theorem 3.1: Rényi divergences of one fixed order add up to a
+    filter).
 
-    Its `budget` of divergence at `order` is within (`epsilon`, `delta`): releases fit while the sum
-    of their `cost` is at most the budget (`Account`).
+    Its `budget` of divergence at `order` is within (`epsilon`, `delta`): releases fit
+    while the sum of their `cost` is at most the budget (`Account`).
     """
 
     epsilon: float
@@ -49,11 +51,16 @@ class RdpFilter:
 
         Raises: InvalidInput where no order has room for anything.
         """
-        rooms = {order: _room(order, epsilon, delta) for order in renyi.ORDERS if order > 1.01}
+        rooms = {
+            order: _room(order, epsilon, delta)
+            for order in renyi.ORDERS
+            if order > 1.01
+        }
         order = max(rooms, key=lambda each: rooms[each] / each)
         if rooms[order] <= 0:
             raise InvalidInput(
-                f"expected a budget with room for a trial, got epsilon={epsilon} at delta={delta}"
+                f"expected a budget with room for a trial, got epsilon={epsilon} at"
+                f" delta={delta}"
             )
         return RdpFilter(epsilon=epsilon, delta=delta, order=order, budget=rooms[order])
 
@@ -61,32 +68,45 @@ class RdpFilter:
     def is_sound(self) -> bool:
         """Whether its budget is that of its epsilon and delta, or less."""
         in_range = self.order > 1 and 0 < self.delta < 1
-        return in_range and self.budget <= _room(self.order, self.epsilon, self.delta) * (1 + 1e-9)
+        return in_range and self.budget <= _room(
+            self.order, self.epsilon, self.delta
+        ) * (1 + 1e-9)
 
     def cost(self, what: Release) -> float:
-        """The divergence of a release at the order of the filter; for couples of records that of
-        one record replaced, which holds however later trials couple them (`certify`).
+        """The divergence of a release at the order of the filter; for couples of
+        records that of one record replaced, which holds however later trials couple
+        them (`certify`).
         """
-        # At orders near 1 the series of a sampled Gaussian may not converge, which counts as
-        # infinite. The divergence grows with the order: that of a larger one bounds it.
+        # At orders near 1 the series of a sampled Gaussian may not converge, which
+        # counts as infinite. The divergence grows with the order: that of a larger one
+        # bounds it.
         if (what.neighboring_relation, what.unit) == _SAMPLED_COUPLES:
-            orders = (self.order, *(order for order in renyi.ORDERS if order > self.order))
+            orders = (
+                self.order,
+                *(order for order in renyi.ORDERS if order > self.order),
+            )
             divergences = renyi.curve(what, orders)
             return float(min(renyi.replace_one_divergences(divergences, orders)))
-        orders = (self.order, *(order for order in renyi.FEW_ORDERS if order > self.order))
+        orders = (
+            self.order,
+            *(order for order in renyi.FEW_ORDERS if order > self.order),
+        )
         return float(min(renyi.curve(what, orders)))
 
 
 def _room(order: float, epsilon: float, delta: float) -> float:
-    """The divergence at `order` whose conversion is `epsilon` (Canonne et al. 2020, Prop. 12)."""
+    """The divergence at `order` whose conversion is `epsilon` (Canonne et al. 2020,
+    Prop. 12).
+    """
     return epsilon - math.log1p(-1 / order) + math.log(delta * order) / (order - 1)
 
 
 class Account:
-    """The releases so far, each under a key: another one under a key replaces it, None removes it.
+    """The releases so far, each under a key: another one under a key replaces it, None
+    removes it.
 
-    With a `filter_` they may depend on each other's results, and their total is the filter's.
-    `delta` is the smallest that any was put at. Not for several threads.
+    With a `filter_` they may depend on each other's results, and their total is the
+    filter's. `delta` is the smallest that any was put at. Not for several threads.
     """
 
     def __init__(self, filter_: RdpFilter | None = None) -> None:
@@ -107,12 +127,20 @@ class Account:
         return sum(key not in keys for key in self._releases)
 
     def over(
-        self, limit: float, more: Mapping[Any, Release | None], *, delta: float, exact: bool = False
+        self,
+        limit: float,
+        more: Mapping[Any, Release | None],
+        *,
+        delta: float,
+        exact: bool = False,
     ) -> Certificate | None:
-        """The total, as if `more` had been put at `delta`, where it exceeds `limit`; else None.
-        `exact` asks `certify` with more effort before it says so.
+        """The total, as if `more` had been put at `delta`, where it exceeds `limit`;
+        else None. `exact` asks `certify` with more effort before it says so.
         """
-        at, before = min(self.delta, delta), {key: self._releases.get(key) for key in more}
+        at, before = (
+            min(self.delta, delta),
+            {key: self._releases.get(key) for key in more},
+        )
         self._put(more)
         try:
             if self.filter is None and self.bound(delta=at) <= limit:
@@ -125,9 +153,9 @@ class Account:
         return found if found.epsilon > limit else None
 
     def bound(self, *, delta: float) -> float:
-        """An upper bound of the total, in microseconds; infinite where units of privacy or
-        neighbouring relations are mixed, and for several releases of couples, whose total is for
-        one record replaced.
+        """An upper bound of the total, in microseconds; infinite where units of privacy
+        or neighbouring relations are mixed, and for several releases of couples, whose
+        total is for one record replaced.
 
         >>> Account().bound(delta=1e-5)
         0.0
@@ -137,30 +165,46 @@ class Account:
         if len(self._kinds) > 1 or self._kinds[_SAMPLED_COUPLES] > 1:
             return math.inf
         *divergences, square, _ = (
-            math.inf if whole >= _INFINITE else whole / _SCALE * _ROUNDING for whole in self._sums
+            math.inf if whole >= _INFINITE else whole / _SCALE * _ROUNDING
+            for whole in self._sums
         )
         return min(
-            renyi.to_epsilon(np.array(divergences), delta=delta, orders=renyi.FEW_ORDERS),
+            renyi.to_epsilon(
+                np.array(divergences), delta=delta, orders=renyi.FEW_ORDERS
+            ),
             gaussian_epsilon(math.sqrt(square), delta),
         )
 
-    def total(self, *, delta: float | None = None, effort: Effort = "total") -> Certificate:
-        """What `certify` gives for all at `delta`, by default the account's own. With a filter: its
-        epsilon at its delta, or infinity where its budget is exceeded or relations or units are
-        mixed.
+    def total(
+        self, *, delta: float | None = None, effort: Effort = "total"
+    ) -> Certificate:
+        """What `certify` gives for all at `delta`, by default the account's own. With a
+        filter: its epsilon at its delta, or infinity where its budget is exceeded or
+        relations or units are mixed.
         """
         if self.filter is None:
-            few = [each for what, count in self._equal.items() for each in _repeat(what, count)]
-            return certify(few, delta=self.delta if delta is None else delta, effort=effort)
+            few = [
+                each
+                for what, count in self._equal.items()
+                for each in _repeat(what, count)
+            ]
+            return certify(
+                few, delta=self.delta if delta is None else delta, effort=effort
+            )
         kinds = sorted(self._kinds)
-        mixed = (f"filter: expected trials of one neighboring_relation and one unit, got {kinds}",)
+        mixed = (
+            f"filter: expected trials of one neighboring_relation and one unit, got"
+            f" {kinds}",
+        )
         is_held = len(kinds) <= 1 and self._sums[-1] <= self.filter.budget * _SCALE
         return Certificate(
             epsilon=self.filter.epsilon if is_held else math.inf,
             delta=self.filter.delta,
             accountant=f"rdp filter, order {self.filter.order:g}",
             tight=False,
-            neighboring_relation=next(iter(self._equal)).neighboring_relation if kinds else None,
+            neighboring_relation=next(iter(self._equal)).neighboring_relation
+            if kinds
+            else None,
             num_releases=len(self._releases),
             unaccounted=mixed if len(kinds) > 1 else (),
         )
@@ -185,23 +229,28 @@ def _count(counts: Counter[Any], what: Hashable, times: int) -> None:
 
 @lru_cache(maxsize=16_384)
 def _costs(what: Release, filter_: RdpFilter | None) -> Any:
-    """What adds up: divergences at a few orders, the square of the mean of one Gaussian mechanism
-    at most as private, and the cost in the filter; in parts of 1, read-only because shared.
+    """What adds up: divergences at a few orders, the square of the mean of one Gaussian
+    mechanism at most as private, and the cost in the filter; in parts of 1, read-only
+    because shared.
     """
     is_known = isinstance(what, Training) and not what.reasons
     found = [
         *renyi.curve(what, renyi.FEW_ORDERS),
-        mu_of(what.everything) ** 2 if isinstance(what, Training) and is_known else math.inf,
+        mu_of(what.everything) ** 2
+        if isinstance(what, Training) and is_known
+        else math.inf,
         0.0 if filter_ is None else filter_.cost(what),
     ]
-    parts = [math.ceil(cost * _SCALE) if cost < _LARGEST else _INFINITE for cost in found]
+    parts = [
+        math.ceil(cost * _SCALE) if cost < _LARGEST else _INFINITE for cost in found
+    ]
     return renyi.read_only(np.array(parts, dtype=object))
 
 
 def _repeat(what: Release, count: int) -> list[Release]:
-    """Few releases with the composition of `count` equal ones. A selection is known by its
-    divergences, which steps cannot represent; how many trials of couples there are decides their
-    neighbouring relation.
+    """Few releases with the composition of `count` equal ones. A selection is known by
+    its divergences, which steps cannot represent; how many trials of couples there are
+    decides their neighbouring relation.
     """
     if not isinstance(what, Training) or what.unit == "couple":
         return [what] * count

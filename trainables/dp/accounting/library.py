@@ -1,9 +1,10 @@
-"""The last word on an epsilon: the figures of `dp_accounting`, by its public functions alone.
+"""The last word on an epsilon: the figures of `dp_accounting`, by its public functions
+alone.
 
-What plans and searches uses the fast forms of this package (`gaussian`, `pld`), tens of times as
-fast; cards, the ledger and the answer of a calibration use these (`certify` with effort "exact",
-at most some seconds). None where the library has no figure: then our own upper bound stays, and the
-card says so.
+What plans and searches uses the fast forms of this package (`gaussian`, `pld`), tens of
+times as fast; cards, the ledger and the answer of a calibration use these (`certify`
+with effort "exact", at most some seconds). None where the library has no figure: then
+our own upper bound stays, and the card says so.
 """
 
 from functools import lru_cache
@@ -18,7 +19,10 @@ from dp_accounting.pld.privacy_loss_distribution import (
 from trainables.dp.accounting.pld import rounding
 from trainables.dp.accounting.releases import Sampled, Step
 
-_ADDED, _REPLACED = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+_ADDED, _REPLACED = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE,
+)
 LARGEST_EPSILON = 700.0  # beyond it the library's e^-loss runs out of range
 _LARGEST_MU = 1e4  # beyond it differences of large exponents have lost their digits
 
@@ -51,7 +55,9 @@ def profile(
     """Pairs (epsilon, delta) that hold of steps under their own relation."""
     whole, lost = _distribution(steps, grid, False), rounding(steps)
     # One after another: of several the library walks a loop.
-    return [(at, min(1.0, float(whole.get_delta_for_epsilon(at)) + lost)) for at in epsilons]
+    return [
+        (at, min(1.0, float(whole.get_delta_for_epsilon(at)) + lost)) for at in epsilons
+    ]
 
 
 @lru_cache(maxsize=8)

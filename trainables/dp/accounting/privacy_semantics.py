@@ -1,20 +1,22 @@
-"""The meaning of an epsilon: the nearest Gaussian mechanism, and the largest advantage of a
-membership test.
+"""The meaning of an epsilon: the nearest Gaussian mechanism, and the largest advantage
+of a membership test.
 
-Pure functions of a mechanism's guarantee: pairs (epsilon, delta), each of which holds in both
-directions of the neighbouring relation. All of its pairs together are its privacy profile. SciPy is
-imported only to compute figures, because cards import this module to show known ones.
+Pure functions of a mechanism's guarantee: pairs (epsilon, delta), each of which holds
+in both directions of the neighbouring relation. All of its pairs together are its
+privacy profile. SciPy is imported only to compute figures, because cards import this
+module to show known ones.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# Where a profile is sampled, so that the bounds at 1 % and 0.1 % false positives are within 1 % of
-# those of all pairs: beyond epsilon 7 a pair no longer limits them.
+# Where a profile is sampled, so that the bounds at 1 % and 0.1 % false positives are
+# within 1 % of those of all pairs: beyond epsilon 7 a pair no longer limits them.
 PROFILE_EPSILONS = tuple(step / 10 for step in range(71))
 PROFILE_DELTAS = tuple(10.0 ** (-step / 16) for step in range(1, 113))
-# Above it the second term of a Gaussian's delta is far below the first one's last digits.
+# Above it the second term of a Gaussian's delta is far below the first one's last
+# digits.
 _LARGE_EPSILON = 5e7
 
 
@@ -22,9 +24,10 @@ _LARGE_EPSILON = 5e7
 class ClaimMeaning:
     """Bounds that follow from a claim (epsilon, delta).
 
-    `gaussian_mu` is that of the nearest Gaussian mechanism (`nearest_gaussian_mu`). A membership
-    test with a false-positive rate of at most 1 % (0.1 %) has a true-positive rate of at most
-    `max_tpr_1pct` (`max_tpr_01pct`), whatever its rule and its knowledge of the other records.
+    `gaussian_mu` is that of the nearest Gaussian mechanism (`nearest_gaussian_mu`). A
+    membership test with a false-positive rate of at most 1 % (0.1 %) has a
+    true-positive rate of at most `max_tpr_1pct` (`max_tpr_01pct`), whatever its rule
+    and its knowledge of the other records.
     """
 
     gaussian_mu: float
@@ -35,7 +38,8 @@ class ClaimMeaning:
 def meaning(
     epsilon: float, *, delta: float, profile: Iterable[tuple[float, float]] = ()
 ) -> ClaimMeaning:
-    """The meaning of (epsilon, delta), sharper where more of the mechanism's `profile` is known.
+    """The meaning of (epsilon, delta), sharper where more of the mechanism's `profile`
+    is known.
 
     >>> found = meaning(3.0, delta=1e-5)
     >>> round(found.gaussian_mu, 4), round(found.max_tpr_1pct, 4), round(found.max_tpr_01pct, 4)
@@ -50,10 +54,12 @@ def meaning(
 
 
 def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
-    """The largest mu for which telling N(mu, 1) from N(0, 1) is (epsilon, delta)-private: the
-    Gaussian mechanism that has this epsilon at this delta (Balle & Wang 2018, Theorem 8).
+    """The largest mu for which telling N(mu, 1) from N(0, 1) is (epsilon,
+    delta)-private: the Gaussian mechanism that has this epsilon at this delta (Balle &
+    Wang 2018, Theorem 8).
 
-    It describes one point of the profile and is no claim of mu-Gaussian differential privacy.
+    It describes one point of the profile and is no claim of mu-Gaussian differential
+    privacy.
 
     Raises: ValueError unless epsilon >= 0 and 0 < delta < 1.
     """
@@ -61,11 +67,15 @@ def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
     from scipy.special import ndtri
 
     if not (epsilon >= 0 and 0 < delta < 1):
-        raise ValueError(f"expected epsilon >= 0 and 0 < delta < 1, got {epsilon} and {delta}")
+        raise ValueError(
+            f"expected epsilon >= 0 and 0 < delta < 1, got {epsilon} and {delta}"
+        )
     if math.isinf(epsilon):
         return math.inf
     root = float(ndtri(delta))
-    low = root + math.sqrt(root * root + 2 * epsilon)  # solves the equation's first term alone
+    low = root + math.sqrt(
+        root * root + 2 * epsilon
+    )  # solves the equation's first term alone
     if epsilon > _LARGE_EPSILON:
         return low
     low = max(low, 1e-300)
@@ -74,11 +84,15 @@ def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
     )  # the latter has this delta at epsilon 0
     while gaussian_delta(high, epsilon) < delta:
         low, high = high, 2 * high
-    return float(brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, low, high, rtol=1e-12))
+    return float(
+        brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, low, high, rtol=1e-12)
+    )
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """The smallest delta at `epsilon` of N(mu, 1) against N(0, 1) (Balle & Wang 2018)."""
+    """The smallest delta at `epsilon` of N(mu, 1) against N(0, 1) (Balle & Wang
+    2018).
+    """
     from scipy.special import log_ndtr, ndtr
 
     if mu == 0:
@@ -88,8 +102,9 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def largest_tpr(profile: Iterable[tuple[float, float]], *, fpr: float) -> float:
-    """The largest true-positive rate at a false-positive rate of at most `fpr` that every pair
-    (epsilon, delta) allows (Kairouz, Oh & Viswanath 2015); 1 where none limits it.
+    """The largest true-positive rate at a false-positive rate of at most `fpr` that
+    every pair (epsilon, delta) allows (Kairouz, Oh & Viswanath 2015); 1 where none
+    limits it.
 
     A pair holds both ways, so TPR <= e^epsilon FPR + delta and
     1 - FPR <= e^epsilon (1 - TPR) + delta.

@@ -1,8 +1,9 @@
 """What a trial releases about its records, as frozen data: the input of `certify`.
 
-A release is the steps of one training (`Training`), the best of a secret number of trainings
-(`BestOf`), or without any finite epsilon (`Unaccounted`). Its steps are Gaussian mechanisms whose
-`sigma` is the noise over the sensitivity, both of the sum of a step, as `Mechanism` states them.
+A release is the steps of one training (`Training`), the best of a secret number of
+trainings (`BestOf`), or without any finite epsilon (`Unaccounted`). Its steps are
+Gaussian mechanisms whose `sigma` is the noise over the sensitivity, both of the sum of
+a step, as `Mechanism` states them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from trainables.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """`count` Gaussian mechanisms, each on all records: an epoch of shuffled steps, in one of which
-    each record is; a full batch; a noised histogram.
+    """`count` Gaussian mechanisms, each on all records: an epoch of shuffled steps, in
+    one of which each record is; a full batch; a noised histogram.
     """
 
     kind: Literal["gaussian"] = "gaussian"
@@ -31,8 +32,8 @@ class Gaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
-    """`count` Gaussian steps, in each of which each record is with probability `rate`, by itself
-    (Poisson sampling).
+    """`count` Gaussian steps, in each of which each record is with probability `rate`,
+    by itself (Poisson sampling).
     """
 
     kind: Literal["sampled"] = "sampled"
@@ -47,8 +48,8 @@ class Sampled:
 
 @dataclass(frozen=True, kw_only=True)
 class Allocated:
-    """`count` epochs of `steps` Gaussian steps, in one of which each record is, each equally likely
-    (random allocation).
+    """`count` epochs of `steps` Gaussian steps, in one of which each record is, each
+    equally likely (random allocation).
     """
 
     kind: Literal["allocated"] = "allocated"
@@ -67,7 +68,8 @@ S = TypeVar("S", bound=Gaussian | Sampled | Allocated)
 
 
 def merged(steps: Iterable[S]) -> tuple[S, ...]:
-    """Steps by falling sigma, with the counts of equal ones added up: the order changes no epsilon.
+    """Steps by falling sigma, with the counts of equal ones added up: the order changes
+    no epsilon.
 
     >>> merged([Gaussian(sigma=0.5), Gaussian(sigma=1.0, count=3), Gaussian(sigma=0.5)])[1].count
     2
@@ -81,8 +83,8 @@ def merged(steps: Iterable[S]) -> tuple[S, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """One step after another on the same records. `beside` stands beside the training: no
-    calibration of its noise changes it.
+    """One step after another on the same records. `beside` stands beside the training:
+    no calibration of its noise changes it.
     """
 
     kind: Literal["training"] = "training"
@@ -113,7 +115,9 @@ class Training:
         return ("the noise decays to nothing (noise_decay)",)
 
     def scale_noise(self, factor: float) -> Training:
-        """The release with `factor` times the training noise; what stands beside is unchanged."""
+        """The release with `factor` times the training noise; what stands beside is
+        unchanged.
+        """
         return replace(self, steps=with_noise_scaled(self.steps, factor))
 
 
@@ -134,7 +138,8 @@ class Unaccounted:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """The law of a number of trials that is drawn beforehand and kept secret, and its mean >= 1.
+    """The law of a number of trials that is drawn beforehand and kept secret, and its
+    mean >= 1.
 
     Geometric and logarithmic are truncated negative binomials of shape 1 and 0.
     """
@@ -144,16 +149,18 @@ class Number:
 
     def __post_init__(self) -> None:
         if self.law not in ("geometric", "logarithmic", "poisson"):
-            raise ValueError(f"expected geometric, logarithmic or poisson, got {self.law!r}")
+            raise ValueError(
+                f"expected geometric, logarithmic or poisson, got {self.law!r}"
+            )
         if not 1 <= self.mean < math.inf:
             raise ValueError(f"expected a finite mean >= 1, got {self.mean}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BestOf:
-    """The best of a secret `number` of independent trials alone, each of which draws one of
-    `configurations`, of one relation and unit. Where all its trials are released later, `shown` has
-    them, and the larger of both costs counts, order by order.
+    """The best of a secret `number` of independent trials alone, each of which draws
+    one of `configurations`, of one relation and unit. Where all its trials are released
+    later, `shown` has them, and the larger of both costs counts, order by order.
     """
 
     kind: Literal["best_of"] = "best_of"
@@ -165,7 +172,8 @@ class BestOf:
         kinds = {(each.neighboring_relation, each.unit) for each in self.configurations}
         if len(kinds) != 1:
             raise ValueError(
-                "selection: expected configurations of one neighboring_relation and one unit, got"
+                "selection: expected configurations of one neighboring_relation and one"
+                " unit, got"
                 f" {sorted(kinds)}"
             )
 
@@ -193,8 +201,8 @@ Release = Training | Unaccounted | BestOf
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What the weights that a training starts from have released about its records: the `releases`
-    of an earlier export, whose opaque id `source` is.
+    """What the weights that a training starts from have released about its records: the
+    `releases` of an earlier export, whose opaque id `source` is.
     """
 
     source: str
@@ -211,8 +219,9 @@ def release(
 ) -> Training | Unaccounted:
     """The release of epochs `first` to `last` - 1 of a mechanism (default: of all).
 
-    A part of an epoch is charged as a whole one; what was released before the first step (a noised
-    histogram) with the first epoch. What weights start from was charged to the trial that made it.
+    A part of an epoch is charged as a whole one; what was released before the first
+    step (a noised histogram) with the first epoch. What weights start from was charged
+    to the trial that made it.
 
     Raises: InvalidInput unless 0 <= first <= last <= epochs.
     """
@@ -224,10 +233,16 @@ def release(
         )
     relation, unit = mechanism.neighboring_relation, mechanism.unit
     if mechanism.unaccounted and end > first:
-        return Unaccounted(reasons=mechanism.unaccounted, neighboring_relation=relation, unit=unit)
+        return Unaccounted(
+            reasons=mechanism.unaccounted, neighboring_relation=relation, unit=unit
+        )
     epochs = range(first, end if mechanism.trains else first)
     histogram = []
-    if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
+    if (
+        mechanism.is_private
+        and mechanism.histogram_noise_multiplier
+        and first == 0 < end
+    ):
         histogram = [Gaussian(sigma=mechanism.effective_histogram_noise_multiplier)]
     return Training(
         steps=tuple(_epoch(mechanism, epoch) for epoch in epochs),
@@ -239,16 +254,26 @@ def release(
 
 def everything(mechanism: Mechanism) -> tuple[Release, ...]:
     """The release of a mechanism, and those of what its weights start from."""
-    return (*(each for start in mechanism.starts for each in start.releases), release(mechanism))
+    return (
+        *(each for start in mechanism.starts for each in start.releases),
+        release(mechanism),
+    )
 
 
 def once(starts: Iterable[Start]) -> dict[tuple[Start, int], Release]:
-    """What several trainings start from, under keys: each release once, whatever starts from it."""
-    return {(start, n): each for start in starts for n, each in enumerate(start.releases)}
+    """What several trainings start from, under keys: each release once, whatever starts
+    from it.
+    """
+    return {
+        (start, n): each for start in starts for n, each in enumerate(start.releases)
+    }
 
 
 def _epoch(mechanism: Mechanism, epoch: int) -> Step:
-    sigma, count = mechanism.effective_noise_multiplier_at(epoch), mechanism.steps_in(epoch)
+    sigma, count = (
+        mechanism.effective_noise_multiplier_at(epoch),
+        mechanism.steps_in(epoch),
+    )
     match mechanism.sampling:
         case "shuffle":
             return Gaussian(sigma=sigma)

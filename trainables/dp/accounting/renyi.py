@@ -1,7 +1,8 @@
-"""Rényi divergences of releases (Mironov 2017; Mironov, Talwar & Zhang 2019), by `dp_accounting`;
-those of random allocation by `allocation`.
+"""Rényi divergences of releases (Mironov 2017; Mironov, Talwar & Zhang 2019), by
+`dp_accounting`; those of random allocation by `allocation`.
 
-They compose by adding vectors: cheap for decaying noise, for whole sweeps and privacy filters.
+They compose by adding vectors: cheap for decaying noise, for whole sweeps and privacy
+filters.
 """
 
 import logging
@@ -19,26 +20,53 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from trainables.dp.accounting import allocation
-from trainables.dp.accounting.releases import Allocated, BestOf, Number, Release, Step, Unaccounted
+from trainables.dp.accounting.releases import (
+    Allocated,
+    BestOf,
+    Number,
+    Release,
+    Step,
+    Unaccounted,
+)
 
 Floats = NDArray[np.float64]
 Orders = tuple[float, ...]
 
-# For planning: a fraction of the time, within about a percent. Orders just above 1 are left out
-# because their series converges slowly under small noise.
+# For planning: a fraction of the time, within about a percent. Orders just above 1 are
+# left out because their series converges slowly under small noise.
 FEW_ORDERS: Orders = (
-    *(1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0),
+    *(
+        1.5,
+        1.75,
+        2.0,
+        2.5,
+        3.0,
+        3.5,
+        4.0,
+        5.0,
+        6.0,
+        7.0,
+        8.0,
+        10.0,
+        12.0,
+        16.0,
+        20.0,
+        24.0,
+        32.0,
+    ),
     *(48.0, 64.0),
 )
 # With those of planning, so that no planned figure is below the exact one.
 ORDERS: Orders = tuple(sorted({*map(float, DEFAULT_RDP_ORDERS), *FEW_ORDERS}))
-# Of `ORDERS`, computed first: whole numbers cost a fraction of the time, small ones least.
+# Of `ORDERS`, computed first: whole numbers cost a fraction of the time, small ones
+# least.
 _FIRST = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0)
 
 
 def _is_shown(entry: logging.LogRecord) -> bool:
-    """Whether it is no warning of an order whose series does not converge: the library counts such
-    an order as infinite, which is sound, and would say so for each order and step.
+    """Whether it is no warning of an order whose series does not converge: the library
+    counts such an order as infinite, which is sound, and would say so for each order
+    and step.
     """
     return "failed to converge" not in str(entry.msg)
 
@@ -50,8 +78,9 @@ logging.getLogger("absl").addFilter(_is_shown)
 def epsilon_of(steps: Sequence[Step], *, delta: float) -> float:
     """Epsilon of steps at the best of all orders.
 
-    Of a sampled Gaussian an order takes milliseconds for each size of noise. Epsilon falls with the
-    order and rises again, so those next to the best of the first are left; any order is a bound.
+    Of a sampled Gaussian an order takes milliseconds for each size of noise. Epsilon
+    falls with the order and rises again, so those next to the best of the first are
+    left; any order is a bound.
     """
     known = sum_of(steps, _FIRST)
     each = [
@@ -65,8 +94,8 @@ def epsilon_of(steps: Sequence[Step], *, delta: float) -> float:
 
 
 def curve(what: Release, orders: Orders = ORDERS) -> Floats:
-    """Rényi divergence of a release at each order under its own relation; infinite where no finite
-    epsilon holds.
+    """Rényi divergence of a release at each order under its own relation; infinite
+    where no finite epsilon holds.
     """
     if what.reasons or isinstance(what, Unaccounted):
         return np.full(len(orders), np.inf)
@@ -83,11 +112,13 @@ def sum_of(steps: Sequence[Step], orders: Orders = ORDERS) -> Floats:
 
 @lru_cache(maxsize=16_384)
 def _one(step: Step, orders: Orders) -> Floats:
-    """Divergences of a single step, read-only because it is shared; of an epoch of random
-    allocation the larger of both directions.
+    """Divergences of a single step, read-only because it is shared; of an epoch of
+    random allocation the larger of both directions.
     """
     if isinstance(step, Allocated):
-        removed, added = allocation.divergences(step.sigma, num_steps=step.steps, orders=orders)
+        removed, added = allocation.divergences(
+            step.sigma, num_steps=step.steps, orders=orders
+        )
         return read_only(np.maximum(removed, added))
     gaussian = GaussianDpEvent(step.sigma)
     event = gaussian if step.rate >= 1 else PoissonSampledDpEvent(step.rate, gaussian)
@@ -95,10 +126,10 @@ def _one(step: Step, orders: Orders) -> Floats:
 
 
 def replace_one_divergences(divergences: Floats, orders: Orders = ORDERS) -> Floats:
-    """For one record replaced, from divergences for one record more or less: by way of the data
-    set without it (the weak triangle inequality, Mironov 2017, Proposition 11 with p = q = 2).
-    Divergences grow with the order: where an order is not among `orders` the next one bounds it;
-    beyond the last, infinity.
+    """For one record replaced, from divergences for one record more or less: by way of
+    the data set without it (the weak triangle inequality, Mironov 2017, Proposition 11
+    with p = q = 2). Divergences grow with the order: where an order is not among
+    `orders` the next one bounds it; beyond the last, infinity.
     """
     known = np.append(divergences, np.inf)
 
@@ -109,29 +140,37 @@ def replace_one_divergences(divergences: Floats, orders: Orders = ORDERS) -> Flo
 
 
 def to_epsilon(divergences: Floats, *, delta: float, orders: Orders = ORDERS) -> float:
-    """Epsilon at `delta` from divergences at `orders` (Canonne, Kamath & Steinke 2020)."""
-    # Below 0 by rounding, a divergence counts as 0 and not with a warning for each order.
+    """Epsilon at `delta` from divergences at `orders` (Canonne, Kamath & Steinke
+    2020).
+    """
+    # Below 0 by rounding, a divergence counts as 0 and not with a warning for each
+    # order.
     value, _ = compute_epsilon(orders, np.maximum(divergences, 0.0), delta)
     return float(value)
 
 
 @lru_cache(maxsize=256)
 def _of_best(what: BestOf, orders: Orders) -> Floats:
-    """Divergences of a selection, read-only because they are shared. A trial costs the largest
-    divergence of any configuration, order by order.
+    """Divergences of a selection, read-only because they are shared. A trial costs the
+    largest divergence of any configuration, order by order.
     """
-    worst = np.max(np.stack([curve(each, orders) for each in what.configurations]), axis=0)
+    worst = np.max(
+        np.stack([curve(each, orders) for each in what.configurations]), axis=0
+    )
     shown = sum((curve(each, orders) for each in what.shown), np.zeros(len(orders)))
     return read_only(np.maximum(best_of(worst, what.number, orders), shown))
 
 
 def best_of(one_trial: Floats, number: Number, orders: Orders = ORDERS) -> Floats:
-    """Divergences of the best of a random `number` of trials, from those of one (Papernot & Steinke
-    2022, Theorem 6 for a Poisson number, Theorem 2 for the others); all orders are above 1.
+    """Divergences of the best of a random `number` of trials, from those of one
+    (Papernot & Steinke 2022, Theorem 6 for a Poisson number, Theorem 2 for the others);
+    all orders are above 1.
     """
     at, mean = np.array(orders), number.mean
     if number.law == "poisson":
-        deltas = [compute_delta(orders, one_trial, math.log1p(1 / (a - 1)))[0] for a in orders]
+        deltas = [
+            compute_delta(orders, one_trial, math.log1p(1 / (a - 1)))[0] for a in orders
+        ]
         return one_trial + mean * np.array(deltas) + math.log(mean) / (at - 1)
     shape, stop = 1, 1 / mean
     if number.law == "logarithmic":

@@ -1,4 +1,6 @@
-"""The printed form of a guarantee, which is rounded up, and of a certified bound, rounded down."""
+"""The printed form of a guarantee, which is rounded up, and of a certified bound,
+rounded down.
+"""
 
 import math
 import sys
@@ -8,7 +10,8 @@ DIGITS = 4  # significant digits of a printed epsilon
 
 
 def format_epsilon(epsilon: float | None, *, digits: int = DIGITS) -> str:
-    """An epsilon with `digits` significant digits, the smallest such number that is not below it.
+    """An epsilon with `digits` significant digits, the smallest such number that is not
+    below it.
 
     Infinity is "inf" and a missing value "-".
 
@@ -21,7 +24,8 @@ def format_epsilon(epsilon: float | None, *, digits: int = DIGITS) -> str:
 
 
 def format_delta(delta: float | None) -> str:
-    """The delta of a guarantee with 6 significant digits, not below it; a missing value is "-".
+    """The delta of a guarantee with 6 significant digits, not below it; a missing value
+    is "-".
 
     Raises: ValueError for a negative number or not a number.
 
@@ -32,8 +36,8 @@ def format_delta(delta: float | None) -> str:
 
 
 def format_lower_bound(epsilon: float | None, *, digits: int = DIGITS) -> str:
-    """A certified lower bound with `digits` significant digits, the largest such number that is not
-    above it.
+    """A certified lower bound with `digits` significant digits, the largest such number
+    that is not above it.
 
     Infinity is "inf" and a missing value "-".
 

@@ -1,4 +1,6 @@
-"""The figures of a mechanism's accounting, and the reasons where epsilon is infinite."""
+"""The figures of a mechanism's accounting, and the reasons where epsilon is
+infinite.
+"""
 
 import math
 from dataclasses import asdict, dataclass
@@ -6,13 +8,21 @@ from functools import partial
 from typing import Any
 
 from trainables.config.sections import NeighboringRelation
-from trainables.figures import EPSILON, EPSILON_PAPER, EPSILON_REPLACE_ONE, public, public_count
+from trainables.figures import (
+    EPSILON,
+    EPSILON_PAPER,
+    EPSILON_REPLACE_ONE,
+    public,
+    public_count,
+)
 
 # `sweep plan` knows them before anything is trained.
 _epsilon = partial(public, better="lower", written="epsilon")
 FIGURES = (
     *(
-        _epsilon(name=name, label=label, objective=name == EPSILON, is_listed=name == EPSILON)
+        _epsilon(
+            name=name, label=label, objective=name == EPSILON, is_listed=name == EPSILON
+        )
         for name, label in (
             (EPSILON, "epsilon"),
             (EPSILON_PAPER, "epsilon of the paper's formula, no guarantee"),
@@ -23,7 +33,10 @@ FIGURES = (
     ),
     *(
         _epsilon(name=f"{name}_spent", label=f"{label} spent so far", per_epoch=True)
-        for name, label in ((EPSILON, "epsilon"), (EPSILON_PAPER, "epsilon of the paper"))
+        for name, label in (
+            (EPSILON, "epsilon"),
+            (EPSILON_PAPER, "epsilon of the paper"),
+        )
     ),
     public(name="delta", label="delta"),
     public(name="noise_multiplier", label="noise multiplier", per_epoch=True),
@@ -35,16 +48,17 @@ FIGURES = (
 class PrivacySummary:
     """Every figure of one mechanism at one delta.
 
-    `epsilon` holds for the code that ran under `neighboring_relation`, or is `math.inf` with the
-    reasons in `unaccounted`. `accountant` names its source; `tight` is True for that accountant's
-    exact figure and False for an upper bound, used where the exact one is expensive. `own_bounds`
-    names the figures that our own upper bound gives, because `dp_accounting` has none.
-    `epsilon_paper` is the figure of Dupuy et al. 2021 (no guarantee; None outside eDP-SGD).
-    `epsilon_replace_one` bounds the loss when a record is replaced; None where it was not computed.
-    `effective_noise_multiplier` has one value an epoch. `warnings` are sentences to show loudly.
-    Of `privacy.claim`: `gaussian_mu` is that of the nearest Gaussian mechanism,
-    `max_tpr_1pct` and `max_tpr_01pct` are the largest true-positive rates of a membership test at
-    1 % and 0.1 % false positives.
+    `epsilon` holds for the code that ran under `neighboring_relation`, or is `math.inf`
+    with the reasons in `unaccounted`. `accountant` names its source; `tight` is True
+    for that accountant's exact figure and False for an upper bound, used where the
+    exact one is expensive. `own_bounds` names the figures that our own upper bound
+    gives, because `dp_accounting` has none. `epsilon_paper` is the figure of Dupuy et
+    al. 2021 (no guarantee; None outside eDP-SGD). `epsilon_replace_one` bounds the loss
+    when a record is replaced; None where it was not computed.
+    `effective_noise_multiplier` has one value an epoch. `warnings` are sentences to
+    show loudly. Of `privacy.claim`: `gaussian_mu` is that of the nearest Gaussian
+    mechanism, `max_tpr_1pct` and `max_tpr_01pct` are the largest true-positive rates of
+    a membership test at 1 % and 0.1 % false positives.
     """
 
     epsilon: float
@@ -71,7 +85,8 @@ class PrivacySummary:
 
 
 def plain(value: Any) -> Any:
-    """A value in a form that JSON supports: an infinity is the string "inf", a NaN None.
+    """A value in a form that JSON supports: an infinity is the string "inf", a NaN
+    None.
 
     >>> plain((1.0, math.inf, {"loss": math.nan}))
     [1.0, 'inf', {'loss': None}]

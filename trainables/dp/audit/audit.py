@@ -1,10 +1,12 @@
-"""Audit of a step by its releases: the effective noise multiplier, and a lower bound on epsilon.
+"""Audit of a step by its releases: the effective noise multiplier, and a lower bound on
+epsilon.
 
-The step is run many times on pairs of neighbouring inputs. On both sides of a pair it draws the
-same noise, so the mean difference is the shift alone, and the residuals about each side's mean are
-the noise alone. A step with Gaussian noise of standard deviation s_k in group k and shift D_k is no
-more private than mu = sqrt(sum_k |D_k|^2 / s_k^2); 1 / mu is its effective noise multiplier. The
-lower bound on epsilon makes no assumption about the noise (Jagielski et al. 2020).
+The step is run many times on pairs of neighbouring inputs. On both sides of a pair it
+draws the same noise, so the mean difference is the shift alone, and the residuals about
+each side's mean are the noise alone. A step with Gaussian noise of standard deviation
+s_k in group k and shift D_k is no more private than mu = sqrt(sum_k |D_k|^2 / s_k^2); 1
+/ mu is its effective noise multiplier. The lower bound on epsilon makes no assumption
+about the noise (Jagielski et al. 2020).
 """
 
 import math
@@ -20,12 +22,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class StepAudit:
-    """The result of an audit. `claimed`, `estimate`, `interval` are effective noise multipliers, in
-    the epoch and on the input with the worst result against the claim.
+    """The result of an audit. `claimed`, `estimate`, `interval` are effective noise
+    multipliers, in the epoch and on the input with the worst result against the claim.
 
-    `epsilon_lower_bound` and `epsilon_claimed` are of one step at `delta`. `passed` is wrong with
-    probability at most `false_alarm` for a step that satisfies its claim. No record is read, so all
-    fields are public.
+    `epsilon_lower_bound` and `epsilon_claimed` are of one step at `delta`. `passed` is
+    wrong with probability at most `false_alarm` for a step that satisfies its claim. No
+    record is read, so all fields are public.
     """
 
     claimed: float
@@ -55,9 +57,10 @@ def effective_multiplier(
 ) -> Multiplier:
     """The effective noise multiplier of one pair of inputs.
 
-    `left`, `right` [n, D]: the releases of n >= 2 calls on either input, call i of both with the
-    same noise; `groups` cut D into parts of equal noise. `math.inf` without any shift, 0 without
-    noise. Either end of the interval is wrong with probability at most `false_alarm`.
+    `left`, `right` [n, D]: the releases of n >= 2 calls on either input, call i of both
+    with the same noise; `groups` cut D into parts of equal noise. `math.inf` without
+    any shift, 0 without noise. Either end of the interval is wrong with probability at
+    most `false_alarm`.
     """
     n = len(left)
     difference = right - left
@@ -69,8 +72,11 @@ def effective_multiplier(
     totals = np.zeros(3)  # mu^2: smallest, best, largest
     for group in groups:
         freedom = (n - 1) * (group.stop - group.start)
-        residuals = [side[:, group] - side[:, group].mean(axis=0) for side in (left, right)]
-        # The less noisy side is what an adversary would use; with equal noise they agree.
+        residuals = [
+            side[:, group] - side[:, group].mean(axis=0) for side in (left, right)
+        ]
+        # The less noisy side is what an adversary would use; with equal noise they
+        # agree.
         squares = min(float(np.square(r).sum()) for r in residuals)
         moved = float(np.square(shift[group]).sum())
         if moved == 0.0:
@@ -78,7 +84,9 @@ def effective_multiplier(
         if squares == 0.0:
             return Multiplier(estimate=0.0, low=0.0, high=0.0)
         wobble = float(error[group].sum())
-        slack = tail * math.sqrt(4 * float((np.square(shift[group]) * error[group]).sum()))
+        slack = tail * math.sqrt(
+            4 * float((np.square(shift[group]) * error[group]).sum())
+        )
         most, least = chi2.isf(share, freedom), chi2.ppf(share, freedom)
         totals += (
             max(0.0, moved - wobble - slack - tail * wobble) * least / squares,
@@ -87,7 +95,9 @@ def effective_multiplier(
         )
     low_mu, mu, high_mu = np.sqrt(totals)
     return Multiplier(
-        estimate=_inverse(float(mu)), low=_inverse(float(high_mu)), high=_inverse(float(low_mu))
+        estimate=_inverse(float(mu)),
+        low=_inverse(float(high_mu)),
+        high=_inverse(float(low_mu)),
     )
 
 
@@ -104,7 +114,8 @@ def epsilon_lower_bound(
     delta: float,
     false_alarm: float,
 ) -> float:
-    """ln((1 - FNR - delta) / FPR) with Clopper-Pearson upper bounds at false_alarm / 2 each.
+    """ln((1 - FNR - delta) / FPR) with Clopper-Pearson upper bounds at false_alarm / 2
+    each.
 
     Valid for independent calls. At least 0.
 
@@ -126,11 +137,18 @@ def _upper(successes: int, trials: int, level: float) -> float:
 
 
 def distinguish(
-    left: Floats, right: Floats, *, groups: Sequence[slice], delta: float, false_alarm: float
+    left: Floats,
+    right: Floats,
+    *,
+    groups: Sequence[slice],
+    delta: float,
+    false_alarm: float,
 ) -> float:
-    """A valid lower bound on epsilon from distinguishing `left` and `right` (both [n, D]).
+    """A valid lower bound on epsilon from distinguishing `left` and `right` (both [n,
+    D]).
 
-    The first half of the calls chooses direction and threshold, the second half is tested by them.
+    The first half of the calls chooses direction and threshold, the second half is
+    tested by them.
     """
     half = len(left) // 2
     shift = (right[:half] - left[:half]).mean(axis=0)
@@ -141,9 +159,12 @@ def distinguish(
         direction[group] = shift[group] / (variance if variance > 0 else 1.0)
     scores = [side @ direction for side in (left, right)]
     lows, highs = (np.sort(s[:half]) for s in scores)
-    # Thresholds along the line between the two means; the best on the first half is kept.
+    # Thresholds along the line between the two means; the best on the first half is
+    # kept.
     best, threshold = -1.0, 0.0
-    for candidate in np.linspace(lows.mean(), highs.mean() + 3 * (lows.std() + 1e-300), 41):
+    for candidate in np.linspace(
+        lows.mean(), highs.mean() + 3 * (lows.std() + 1e-300), 41
+    ):
         found = epsilon_lower_bound(
             true_positives=int((highs > candidate).sum()),
             positives=half,

@@ -1,7 +1,8 @@
-"""Engines take the steps of training: plain SGD, eDP-SGD (Dupuy et al. 2021), per-example DP-SGD.
+"""Engines take the steps of training: plain SGD, eDP-SGD (Dupuy et al. 2021),
+per-example DP-SGD.
 
-Its kind is private (clips and adds noise), plain or prior (takes no step). An entry is a file
-without torch, so that plans and charts read it at no cost:
+Its kind is private (clips and adds noise), plain or prior (takes no step). An entry is
+a file without torch, so that plans and charts read it at no cost:
 
     TASKS           the tasks that it trains
     LOOK            its label, colours and mark in charts

@@ -1,4 +1,6 @@
-"""The step audit: the engine's own step on chosen neighbouring inputs, against its claim."""
+"""The step audit: the engine's own step on chosen neighbouring inputs, against its
+claim.
+"""
 
 import math
 from dataclasses import dataclass
@@ -22,13 +24,19 @@ from trainables.dp.noise import public_key
 from trainables.errors import InvalidInput
 from trainables.system.communication import Alone
 
-_WIDTHS = (64, 128, 256)  # groups of different size, so that data-dependent alpha_k differ
+_WIDTHS = (
+    64,
+    128,
+    256,
+)  # groups of different size, so that data-dependent alpha_k differ
 _FALSE_ALARM = 1e-4
 _DELTA = 1e-5
 _HUGE = 1e3  # gradients of this many C, of which clipping keeps only the direction
 
 _Units = tuple[tuple[int, ...], ...]
-_Sides = dict[_Units, tuple[np.ndarray, list[slice]]]  # releases of an input, and their groups
+_Sides = dict[
+    _Units, tuple[np.ndarray, list[slice]]
+]  # releases of an input, and their groups
 
 
 @dataclass(frozen=True)
@@ -43,19 +51,24 @@ class _Pair:
 def audit_step(
     mechanism: Mechanism, *, calls: int = 1_200, seed: int = 0, by_record: bool = False
 ) -> StepAudit:
-    """Run the step of `mechanism` about `calls` times on adversarial neighbouring inputs.
+    """Run the step of `mechanism` about `calls` times on adversarial neighbouring
+    inputs.
 
-    The engine, its clipping, noise and group scales are the real ones; only the model is tiny and
-    the draw is chosen. `by_record`: clipped by `torch.func`, as a model of own code is, in place of
-    the layers' books. Both the first and the last epoch are audited. No record is touched, so the
-    result may be published. What it cannot see: the sampling rate and noise reused between steps.
+    The engine, its clipping, noise and group scales are the real ones; only the model
+    is tiny and the draw is chosen. `by_record`: clipped by `torch.func`, as a model of
+    own code is, in place of the layers' books. Both the first and the last epoch are
+    audited. No record is touched, so the result may be published. What it cannot see:
+    the sampling rate and noise reused between steps.
 
-    Raises: InvalidInput where `mechanism` adds no noise (nothing is claimed), or calls < 100.
+    Raises: InvalidInput where `mechanism` adds no noise (nothing is claimed), or calls
+    < 100.
     """
     if mechanism.effective_noise_multiplier_at(0) == 0:
         raise InvalidInput(
-            "expected a mechanism with noise and a bound on alpha_k to audit, got engine"
-            f" {mechanism.engine} with noise_multiplier {mechanism.noise_multiplier:g} and"
+            "expected a mechanism with noise and a bound on alpha_k to audit, got"
+            " engine"
+            f" {mechanism.engine} with noise_multiplier {mechanism.noise_multiplier:g}"
+            f" and"
             f" alpha_k <= {mechanism.largest_group_scale:g}"
         )
     if calls < 100:
@@ -79,25 +92,41 @@ _Toy = type[ChosenGradients] | type[ChosenByRecord]
 
 
 def _audit_epoch(
-    mechanism: Mechanism, epoch: int, *, calls: int, seed: int, false_alarm: float, model: _Toy
+    mechanism: Mechanism,
+    epoch: int,
+    *,
+    calls: int,
+    seed: int,
+    false_alarm: float,
+    model: _Toy,
 ) -> StepAudit:
     table, pairs = _inputs(mechanism)
     claimed = mechanism.effective_noise_multiplier_at(epoch)
-    each = max(2, calls // (4 * len(pairs)))  # half of the calls look for the worst pair
+    each = max(
+        2, calls // (4 * len(pairs))
+    )  # half of the calls look for the worst pair
     found = []
     sides: _Sides = {}  # several pairs have one of them in common
     for pair in pairs:
-        left, right, groups = _release(mechanism, pair, table, epoch, each, (seed, 0), model, sides)
+        left, right, groups = _release(
+            mechanism, pair, table, epoch, each, (seed, 0), model, sides
+        )
         share = false_alarm / (2 * len(pairs))
-        found.append(effective_multiplier(left, right, groups=groups, false_alarm=share))
+        found.append(
+            effective_multiplier(left, right, groups=groups, false_alarm=share)
+        )
     worst = min(range(len(pairs)), key=lambda number: found[number].estimate)
     # New calls on the worst pair, so that its choice causes no bias.
     again = max(2, calls // 4)
     left, right, groups = _release(
         mechanism, pairs[worst], table, epoch, again, (seed, 1), model, {}
     )
-    multiplier = effective_multiplier(left, right, groups=groups, false_alarm=false_alarm / 4)
-    bound = distinguish(left, right, groups=groups, delta=_DELTA, false_alarm=false_alarm / 4)
+    multiplier = effective_multiplier(
+        left, right, groups=groups, false_alarm=false_alarm / 4
+    )
+    bound = distinguish(
+        left, right, groups=groups, delta=_DELTA, false_alarm=false_alarm / 4
+    )
     epsilon = gaussian_epsilon(1 / claimed, _DELTA)
     # float32 rounds the clip: a part in 10^4 is no violation.
     kept = all(one.high >= claimed * (1 - 1e-4) for one in (*found, multiplier))
@@ -119,8 +148,8 @@ def _audit_epoch(
 def _inputs(mechanism: Mechanism) -> tuple[torch.Tensor, list[_Pair]]:
     """A table of gradients and the pairs of neighbouring inputs made of its rows.
 
-    Row 0 is harmless. Each group alone, and all together, have rows of opposite huge gradients, for
-    neighbours that reverse a clipped gradient. One row is not finite.
+    Row 0 is harmless. Each group alone, and all together, have rows of opposite huge
+    gradients, for neighbours that reverse a clipped gradient. One row is not finite.
     """
     bound, width = mechanism.max_grad_norm, sum(_WIDTHS)
     rows = [torch.full((width,), 0.1 * bound / math.sqrt(width))]
@@ -164,8 +193,8 @@ def _release(
     model: _Toy,
     sides: _Sides,
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
-    """The releases of `calls` steps on either input, times M: [calls, D] each, and the groups.
-    `sides` takes those of each input, and has some.
+    """The releases of `calls` steps on either input, times M: [calls, D] each, and the
+    groups. `sides` takes those of each input, and has some.
     """
     for units in (pair.left, pair.right):
         if units in sides:
@@ -188,7 +217,9 @@ def _engine(
     names: tuple[int, int],
     model: _Toy = ChosenGradients,
 ) -> Engine:
-    """The mechanism's engine on this input, its group scales fixed by the harmless row."""
+    """The mechanism's engine on this input, its group scales fixed by the harmless
+    row.
+    """
     batch = ChosenBatch(draw_of([[0]]))
     engine: Engine = catalogue.entry("engines", mechanism.engine).make(
         model(_WIDTHS),

@@ -1,7 +1,7 @@
 """A tiny model with chosen per-record gradients, for audits and tests.
 
-loss_i = sum over groups k of W_k x_ik, so record i's gradient in group k is x_ik, whatever the
-weights.
+loss_i = sum over groups k of W_k x_ik, so record i's gradient in group k is x_ik,
+whatever the weights.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,18 @@ class ChosenGradients(nn.Module):
 
 
 class ChosenByRecord(nn.Module):
-    """The same of bare parameters, taken apart into records: what `torch.func` clips."""
+    """The same of bare parameters, taken apart into records: what `torch.func`
+    clips.
+    """
 
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
         self.widths = tuple(widths)
         self.weights = nn.ParameterList(torch.zeros(width) for width in widths)
 
-    def record_groups(self, batch: Tensor) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+    def record_groups(
+        self, batch: Tensor
+    ) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
         """All records at once."""
         yield torch.arange(len(batch), device=batch.device), (batch,)
 

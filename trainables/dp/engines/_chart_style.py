@@ -8,8 +8,8 @@ Mark = Literal["circle", "triangle", "square", "diamond", "cross"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChartStyle:
-    """`label` is the displayed name. `light` and `dark` are #rrggbb on a light and on a dark
-    background. `mark` is that of its trials; None: the mark of their noise decay.
+    """`label` is the displayed name. `light` and `dark` are #rrggbb on a light and on a
+    dark background. `mark` is that of its trials; None: the mark of their noise decay.
     """
 
     label: str

@@ -1,18 +1,20 @@
 """The clipped sum of a step recomputed by its definition, while a trial runs.
 
-Books of layers, C code and `torch.func` are accelerators. Their sum over some records of a batch is
-compared with that of plain autograd in float64: the gradient of a unit alone, in a pass of its own,
-so that an error of a book, of a norm or of the records' separation is seen before anything of the
-step is released. Some of these units also pass alone through the fast code, and must have the same
-part of the sum there as beside others: a bound that read the other units of a batch would clip each
-by itself correctly, and still let one record move all of them.
+Books of layers, C code and `torch.func` are accelerators. Their sum over some records
+of a batch is compared with that of plain autograd in float64: the gradient of a unit
+alone, in a pass of its own, so that an error of a book, of a norm or of the records'
+separation is seen before anything of the step is released. Some of these units also
+pass alone through the fast code, and must have the same part of the sum there as beside
+others: a bound that read the other units of a batch would clip each by itself
+correctly, and still let one record move all of them.
 
-Compared are the first physical batch (16 random records of it in bfloat16, 128 of a larger one,
-whose float32 sum alone may round by more than the tolerance), of which the units of 16 random
-records are formed alone and the others as one sum, with the factors of their norms; and 4
-records, each alone, of a random step in each epoch. Of more than 3 million trained weights fewer
-are formed alone, at least 8 and 2: the gradient of one record in float64 costs a quarter of a step
-of the CLC. The weights and two gradients are held once more, in float64.
+Compared are the first physical batch (16 random records of it in bfloat16, 128 of a
+larger one, whose float32 sum alone may round by more than the tolerance), of which the
+units of 16 random records are formed alone and the others as one sum, with the factors
+of their norms; and 4 records, each alone, of a random step in each epoch. Of more than
+3 million trained weights fewer are formed alone, at least 8 and 2: the gradient of one
+record in float64 costs a quarter of a step of the CLC. The weights and two gradients
+are held once more, in float64.
 """
 
 import math
@@ -41,9 +43,10 @@ _NONE: Ids = np.zeros(0, dtype=np.int64)
 
 
 class Schedule:
-    """When a process compares, and which records: by coins of their own, which no other random
-    number depends on. `coins` are those of an epoch, `steps_in` the number of its steps, `size`
-    the number of trained weights, `whole` the most records that are compared at first.
+    """When a process compares, and which records: by coins of their own, which no other
+    random number depends on. `coins` are those of an epoch, `steps_in` the number of
+    its steps, `size` the number of trained weights, `whole` the most records that are
+    compared at first.
     """
 
     def __init__(
@@ -63,20 +66,25 @@ class Schedule:
     def part_of(
         self, draw: SampledBatch, epoch: int, step: int, *, also: Ids = _NONE
     ) -> tuple[SampledBatch, Ids] | None:
-        """The records of a step to compare, and which of their units are formed alone; None: none.
-        An empty step leaves it to the next one. `also` are places in `draw` to compare beside them.
+        """The records of a step to compare, and which of their units are formed alone;
+        None: none. An empty step leaves it to the next one. `also` are places in `draw`
+        to compare beside them.
         """
         if epoch != self._epoch:
             self._epoch, self._now = epoch, self._coins(epoch)
             self._due = int(self._now.integers(self._steps_in(epoch)))
-        is_first = self._is_first and epoch == 0  # of the trial, whether it was resumed or not
+        is_first = (
+            self._is_first and epoch == 0
+        )  # of the trial, whether it was resumed or not
         if not len(draw.records) or not (is_first or step >= self._due):
             return None
         if step >= self._due:
             self._due = math.inf
         self._is_first = False
         most = self._most * (AT_FIRST if is_first else 1)
-        part = some_of(draw, max(most, self._whole) if is_first else most, self._now, also=also)
+        part = some_of(
+            draw, max(most, self._whole) if is_first else most, self._now, also=also
+        )
         order = self._now.permutation(part.num_units)
         sizes = part.sizes[order]
         return part, order[np.cumsum(sizes) - sizes < most]
@@ -85,16 +93,28 @@ class Schedule:
 def some_of(
     draw: SampledBatch, most: int, coins: np.random.Generator, *, also: Ids = _NONE
 ) -> SampledBatch:
-    """At most `most` random records of `draw`, of as few units as hold them, and those `also`."""
+    """At most `most` random records of `draw`, of as few units as hold them, and those
+    `also`.
+    """
     place = coins.permutation(draw.num_units)[draw.unit]
-    return taken(draw, np.union1d(np.lexsort((coins.random(len(place)), place))[:most], also))
+    return taken(
+        draw, np.union1d(np.lexsort((coins.random(len(place)), place))[:most], also)
+    )
 
 
 def taken(draw: SampledBatch, chosen: Ids) -> SampledBatch:
-    """The records at the places `chosen` of `draw`, which rise, as a draw of their units."""
-    units, unit, sizes = np.unique(draw.unit[chosen], return_inverse=True, return_counts=True)
+    """The records at the places `chosen` of `draw`, which rise, as a draw of their
+    units.
+    """
+    units, unit, sizes = np.unique(
+        draw.unit[chosen], return_inverse=True, return_counts=True
+    )
     return replace(
-        draw, records=draw.records[chosen], unit=unit, sizes=sizes, worker=draw.worker[units]
+        draw,
+        records=draw.records[chosen],
+        unit=unit,
+        sizes=sizes,
+        worker=draw.worker[units],
     )
 
 
@@ -110,17 +130,20 @@ def difference(
     group_scale: Tensor,
     by_itself: Callable[[int], Tensor] | None = None,
 ) -> float:
-    """How far `clipped` [D], a clipped sum of the units of `draw` with reported `norms` [U], is
-    from its definition, in units of C and in scaled space; infinite where it is not finite.
+    """How far `clipped` [D], a clipped sum of the units of `draw` with reported `norms`
+    [U], is from its definition, in units of C and in scaled space; infinite where it is
+    not finite.
 
-    The largest of three: the distance from the sum of the units' gradients times the factors
-    min(1, C / norm); how much longer than C the gradient of a unit of `alone` times its factor is;
-    and how far that product is from `by_itself(unit)` [D], the clipped gradient of the same unit
-    without the others. A norm reported too large clips further, which costs no privacy and is no
-    difference, where it is as large without the others.
+    The largest of three: the distance from the sum of the units' gradients times the
+    factors min(1, C / norm); how much longer than C the gradient of a unit of `alone`
+    times its factor is; and how far that product is from `by_itself(unit)` [D], the
+    clipped gradient of the same unit without the others. A norm reported too large
+    clips further, which costs no privacy and is no difference, where it is as large
+    without the others.
 
-    A maximum of numbers that are equal but for rounding has a gradient for each, and foreign code
-    may name float32. So where float64 differs or fails, plain autograd in float32 decides.
+    A maximum of numbers that are equal but for rounding has a gradient for each, and
+    foreign code may name float32. So where float64 differs or fails, plain autograd in
+    float32 decides.
     """
     found = math.inf
     factors = clip_factor(norms, max_grad_norm).to("cpu", torch.float64)
@@ -128,7 +151,14 @@ def difference(
         try:
             gradient_of = _Gradients(model, batch_of, dtype)
             found = _difference(
-                gradient_of, draw, alone, clipped, factors, max_grad_norm, group_scale, by_itself
+                gradient_of,
+                draw,
+                alone,
+                clipped,
+                factors,
+                max_grad_norm,
+                group_scale,
+                by_itself,
             )
         except RuntimeError:
             if dtype == torch.float32:
@@ -151,8 +181,8 @@ class _Losses(nn.Module):
 
 
 class _Gradients:
-    """Gradients of weighted sums of losses by plain autograd: weights, buffers and features are of
-    `dtype`.
+    """Gradients of weighted sums of losses by plain autograd: weights, buffers and
+    features are of `dtype`.
     """
 
     def __init__(
@@ -172,7 +202,10 @@ class _Gradients:
 
     def __call__(self, records: Ids, weights: Tensor) -> list[Tensor]:
         """float64, flat, by parameter."""
-        sums = [torch.zeros(p.numel(), dtype=torch.float64, device=p.device) for p in self.trained]
+        sums = [
+            torch.zeros(p.numel(), dtype=torch.float64, device=p.device)
+            for p in self.trained
+        ]
         for start in range(0, len(records), _AT_ONCE):
             some = slice(start, start + _AT_ONCE)
             batch = _of_type(self._batch_of(records[some]), self._dtype)
@@ -237,5 +270,6 @@ def _of_type(value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, dict):
         return {name: _of_type(each, dtype) for name, each in value.items()}
     return replace(
-        value, **{f.name: _of_type(getattr(value, f.name), dtype) for f in fields(value)}
+        value,
+        **{f.name: _of_type(getattr(value, f.name), dtype) for f in fields(value)},
     )

@@ -1,8 +1,9 @@
-"""The base of all engines: the order of a step, the optimiser, the figures and the saved state.
+"""The base of all engines: the order of a step, the optimiser, the figures and the
+saved state.
 
-A step draws the records, puts this process' share of the gradient into one flat buffer, sums it
-over the processes with one all-reduce, divides by a fixed number and calls the optimiser. Engines
-differ in the share and the divisor.
+A step draws the records, puts this process' share of the gradient into one flat buffer,
+sums it over the processes with one all-reduce, divides by a fixed number and calls the
+optimiser. Engines differ in the share and the divisor.
 """
 
 from __future__ import annotations
@@ -37,17 +38,19 @@ class Loader(Protocol):
     """Source of a step's records."""
 
     def batch(self, ids: Ids) -> Any:
-        """The batch of these records in this order, as the model's `losses` takes it."""
+        """The batch of these records in this order, as the model's `losses` takes
+        it.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class StepStats:
-    """Sums over this process' part of one step, all for the curator only. They are tensors, read
-    once an epoch because reading waits for the device.
+    """Sums over this process' part of one step, all for the curator only. They are
+    tensors, read once an epoch because reading waits for the device.
 
-    `loss` over `records` but the `lost` ones, whose loss is not finite; `norm` (before clipping,
-    scaled space) and `clipped` over `units` that have records; `nonfinite` counts the units whose
-    gradient is not finite, which are in neither.
+    `loss` over `records` but the `lost` ones, whose loss is not finite; `norm` (before
+    clipping, scaled space) and `clipped` over `units` that have records; `nonfinite`
+    counts the units whose gradient is not finite, which are in neither.
     """
 
     loss: Tensor
@@ -59,8 +62,12 @@ class StepStats:
     units: int
 
     @classmethod
-    def of(cls, of_losses: Tensor, norms: Tensor, *, records: int, bound: float) -> StepStats:
-        """From a `sum_of_losses` and the norms of the units; above `bound` one is clipped."""
+    def of(
+        cls, of_losses: Tensor, norms: Tensor, *, records: int, bound: float
+    ) -> StepStats:
+        """From a `sum_of_losses` and the norms of the units; above `bound` one is
+        clipped.
+        """
         loss, lost = of_losses.unbind()
         norms = norms.double()
         finite = norms.isfinite()
@@ -87,17 +94,18 @@ class StepStats:
 class Setup:
     """The inputs of an engine beside the model and the mechanism.
 
-    `ids` int64[n] are the training records; with unit group, `groups` int[n] are their groups and
-    `text_keys` int64[n] key the choice among the records of a group.
-    `key` is the attempt's secret, equal on every process, `seed` the public seed. `trial_id` and
-    `attempt` separate the streams of noise. `physical_batch_size` bounds the records a process
-    forwards at once. `public_batch` determines alpha_k with group_scale `public`.
-    Without `secure_noise` a GPU draws noise with its own generator, which is no cipher.
-    `precision` is that of the products in forward and backward passes (see `layers.precision`).
-    `sampler` replaces the mechanism's sampling, for audits of a chosen batch. `optimizer` and
-    `learning_rate_decay` are entries of those shelves.
-    `gradient_clip_norm` bounds the norm of the mean gradient of an engine without privacy.
-    `compares` is False for an audit, which measures the clipped sum itself (see `_check`).
+    `ids` int64[n] are the training records; with unit group, `groups` int[n] are their
+    groups and `text_keys` int64[n] key the choice among the records of a group. `key`
+    is the attempt's secret, equal on every process, `seed` the public seed. `trial_id`
+    and `attempt` separate the streams of noise. `physical_batch_size` bounds the
+    records a process forwards at once. `public_batch` determines alpha_k with
+    group_scale `public`. Without `secure_noise` a GPU draws noise with its own
+    generator, which is no cipher. `precision` is that of the products in forward and
+    backward passes (see `layers.precision`). `sampler` replaces the mechanism's
+    sampling, for audits of a chosen batch. `optimizer` and `learning_rate_decay` are
+    entries of those shelves. `gradient_clip_norm` bounds the norm of the mean gradient
+    of an engine without privacy. `compares` is False for an audit, which measures the
+    clipped sum itself (see `_check`).
     """
 
     loader: Loader
@@ -139,11 +147,12 @@ class Setup:
 class Engine(ABC):
     """Takes the steps of one trial on one process of its group.
 
-    Every process of `comm` makes the same calls. `mechanism` is that of the steps, for accountants;
-    `released` is the flat gradient that the last step gave to the optimiser, the whole release of
-    the step.
+    Every process of `comm` makes the same calls. `mechanism` is that of the steps, for
+    accountants; `released` is the flat gradient that the last step gave to the
+    optimiser, the whole release of the step.
 
-    Raises: InvalidInput where the sampler refuses the mechanism or the number of processes.
+    Raises: InvalidInput where the sampler refuses the mechanism or the number of
+    processes.
     """
 
     def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:
@@ -160,11 +169,13 @@ class Engine(ABC):
         self._source = GradientSource(model)
         self._source.precision = setup.precision
         self._flat = FlatGradient(self.layout)
-        self._optimizer: Optimizer = catalogue.entry("optimizers", setup.optimizer).make(
-            self.layout, learning_rate=setup.learning_rate
-        )
+        self._optimizer: Optimizer = catalogue.entry(
+            "optimizers", setup.optimizer
+        ).make(self.layout, learning_rate=setup.learning_rate)
         self._learning_rate = setup.learning_rate
-        self._decay = catalogue.entry("learning_rates", setup.learning_rate_decay).factor
+        self._decay = catalogue.entry(
+            "learning_rates", setup.learning_rate_decay
+        ).factor
         self._repeats_batch = mechanism.is_whole_batch and self._physical is None
         self._last: tuple[Ids, Any] | None = None
         self._next_step = 0
@@ -173,7 +184,9 @@ class Engine(ABC):
 
     @abstractmethod
     def _fill(self, draw: SampledBatch, *, epoch: int, index: int) -> StepStats:
-        """Put this process' share of the step's sum into `self._flat`, noise included."""
+        """Put this process' share of the step's sum into `self._flat`, noise
+        included.
+        """
 
     @abstractmethod
     def _divisor(self, draw: SampledBatch) -> float:
@@ -182,13 +195,15 @@ class Engine(ABC):
     def step(self, epoch: int, step: int) -> StepStats:
         """Take step `step` (from 0) of epoch `epoch`.
 
-        Raises: TrialFailed where the step was taken before (its noise must not be reused for
-            another gradient) or a worker's share is missing from the sum; nothing is released.
+        Raises: TrialFailed where the step was taken before (its noise must not be
+            reused for another gradient) or a worker's share is missing from the sum;
+            nothing is released.
         """
         index = self.mechanism.steps_until(epoch) + step
         if index < self._next_step:
             raise TrialFailed(
-                f"expected step {self._next_step} or later, got step {index} again: its noise was"
+                f"expected step {self._next_step} or later, got step {index} again: its"
+                f" noise was"
                 " used"
             )
         self._next_step = index + 1
@@ -213,27 +228,38 @@ class Engine(ABC):
         return stats
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
-        """All steps of an epoch. The figures, over all processes, are for the curator only."""
-        sums = torch.zeros(len(training.SUMS), dtype=torch.float64, device=self.layout.device)
+        """All steps of an epoch. The figures, over all processes, are for the curator
+        only.
+        """
+        sums = torch.zeros(
+            len(training.SUMS), dtype=torch.float64, device=self.layout.device
+        )
         for step in range(self.mechanism.steps_in(epoch)):
             sums += self.step(epoch, step).vector()
         self.comm.all_reduce_sum(sums)
         return {**training.of_sums(sums.tolist()), **self._noise(epoch)}
 
     def _noise(self, epoch: int) -> dict[str, float]:
-        """`noise_norm`: the expected norm of the noise in a mean gradient, in the space in which
-        the noise is added: with `central` that of `gradient_norm`, scaled by alpha_k. It is
-        computed from the mechanism alone and is public.
+        """`noise_norm`: the expected norm of the noise in a mean gradient, in the space
+        in which the noise is added: with `central` that of `gradient_norm`, scaled by
+        alpha_k. It is computed from the mechanism alone and is public.
         """
         mechanism = self.mechanism
         if not mechanism.is_private:
             return {}
         on_sum = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
-        return {"noise_norm": on_sum * math.sqrt(self.layout.size) / mechanism.num_microbatches}
+        return {
+            "noise_norm": on_sum
+            * math.sqrt(self.layout.size)
+            / mechanism.num_microbatches
+        }
 
     def state_dict(self) -> dict[str, Tensor]:
         """Flat tensors: optimiser, number of steps, and the state of a subclass."""
-        return {"next_step": torch.tensor(self._next_step), **self._optimizer.state_dict()}
+        return {
+            "next_step": torch.tensor(self._next_step),
+            **self._optimizer.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore a `state_dict`, on a model whose weights are already restored."""
@@ -241,15 +267,23 @@ class Engine(ABC):
         self._next_step = int(state["next_step"])
 
     def _add_piece(
-        self, draw: SampledBatch, part: PhysicalBatch, weights: NDArray[Any], out: FlatGradient
+        self,
+        draw: SampledBatch,
+        part: PhysicalBatch,
+        weights: NDArray[Any],
+        out: FlatGradient,
     ) -> Tensor:
-        """Add the weighted gradients of a pass' records, unclipped, to `out`; their losses."""
+        """Add the weighted gradients of a pass' records, unclipped, to `out`; their
+        losses.
+        """
         where = slice(part.start, part.stop)
         tensor = self._tensor(weights[where], self.layout.dtype)
         return self._source.add(self._batch(draw.records[where]), tensor, out)
 
     def _batch(self, ids: Ids) -> Any:
-        """The loader's batch, on the model's device; the last one again where it is the same."""
+        """The loader's batch, on the model's device; the last one again where it is the
+        same.
+        """
         if self._last is not None and np.array_equal(self._last[0], ids):
             return self._last[1]
         batch = self._loader.batch(ids)
@@ -260,7 +294,9 @@ class Engine(ABC):
         return batch
 
     def _tensor(self, values: np.ndarray[Any, Any], dtype: torch.dtype) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.layout.device, dtype)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(
+            self.layout.device, dtype
+        )
 
     def _refuse_missing_share(self) -> None:
         """The sum must hold the share, and so the noise, of each of the N workers."""
@@ -269,7 +305,8 @@ class Engine(ABC):
             torch._assert_async(counted == expected)
         elif counted != expected:
             raise TrialFailed(
-                f"expected the shares of {expected} workers in the sum, got {float(counted):g}:"
+                f"expected the shares of {expected} workers in the sum, got"
+                f" {float(counted):g}:"
                 " the step is aborted, its noise is incomplete"
             )
 
@@ -285,19 +322,23 @@ def refuse_other(engine: str, mechanism: Mechanism) -> None:
 def sum_of_losses(losses: Tensor) -> Tensor:
     """float64[2]: the sum of the finite losses, and the number of the others."""
     finite = losses.isfinite()
-    return torch.stack([losses.double().where(finite, 0.0).sum(), (~finite).sum().double()])
+    return torch.stack(
+        [losses.double().where(finite, 0.0).sum(), (~finite).sum().double()]
+    )
 
 
 def _refuse_different_weights(layout: Layout, comm: Communicator) -> None:
     """Processes that start from different weights would average unrelated gradients."""
     sums = [float(p.detach().double().sum()) for p in layout.parameters]
     if any(other != sums for other in comm.gather(sums)):
-        raise TrialFailed("expected equal weights on every worker at the start, got different ones")
+        raise TrialFailed(
+            "expected equal weights on every worker at the start, got different ones"
+        )
 
 
 def _in_order_of(values: NDArray[np.integer], draw: SampledBatch) -> SampledBatch:
-    """The same step with its records in the order of `values` [R]: those of each unit, and where
-    each is alone its unit with it.
+    """The same step with its records in the order of `values` [R]: those of each unit,
+    and where each is alone its unit with it.
     """
     if (draw.sizes == 1).all():
         order = np.argsort(values, kind="stable")

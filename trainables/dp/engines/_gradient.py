@@ -1,5 +1,7 @@
-"""Sums of gradients into a flat buffer: by book-keeping where supported, else by `torch.func`
-for models that can be split into records, else by autograd with a pass for each unit."""
+"""Sums of gradients into a flat buffer: by book-keeping where supported, else by
+`torch.func` for models that can be split into records, else by autograd with a pass for
+each unit.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,17 +18,19 @@ from trainables.dp.layers.precision import Precision, passes_in
 class GradientSource:
     """Adds weighted sums of a model's per-record gradients to flat buffers.
 
-    `per_unit` says whether many units can be clipped in one backward pass, `per_record` whether
-    many can where each is one record; otherwise each unit takes a pass of its own, which is slower
-    and gives the same sum. `precision` is that of the
-    products in forward and backward passes; norms and sums are float32 in any case.
+    `per_unit` says whether many units can be clipped in one backward pass, `per_record`
+    whether many can where each is one record; otherwise each unit takes a pass of its
+    own, which is slower and gives the same sum. `precision` is that of the products in
+    forward and backward passes; norms and sums are float32 in any case.
     """
 
     precision: Precision = "fp32"
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.per_unit = not bookkeeping.unsupported_modules(_LossRecorder(model, "fp32"))
+        self.per_unit = not bookkeeping.unsupported_modules(
+            _LossRecorder(model, "fp32")
+        )
         self.per_record = not self.per_unit and isinstance(model, per_record.ByRecord)
 
     def add_mean(self, batch: Any, out: FlatGradient) -> None:
@@ -59,7 +63,8 @@ class GradientSource:
         max_grad_norm: float,
         group_scale: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached).
+        """Add the clipped gradient of every unit to `out`: (norms [U], losses [B],
+        detached).
 
         Without books every unit must be one record, in the order of the units.
         """
@@ -88,7 +93,9 @@ class GradientSource:
 
 
 class _LossRecorder:
-    """A model that keeps the losses of its last pass, so that reporting needs no second one."""
+    """A model that keeps the losses of its last pass, so that reporting needs no second
+    one.
+    """
 
     def __init__(self, model: nn.Module, precision: Precision) -> None:
         self._model = model

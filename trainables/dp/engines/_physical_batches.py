@@ -8,9 +8,11 @@ from trainables.dp.sampling import SampledBatch
 
 @dataclass(frozen=True)
 class PhysicalBatch:
-    """Records `start:stop` of a draw, forwarded at once: units `first:last`, whole, or one piece.
+    """Records `start:stop` of a draw, forwarded at once: units `first:last`, whole, or
+    one piece.
 
-    `whole` is False for a piece of a unit; `ends` is False for all but the unit's last piece.
+    `whole` is False for a piece of a unit; `ends` is False for all but the unit's last
+    piece.
     """
 
     start: int
@@ -21,12 +23,14 @@ class PhysicalBatch:
     ends: bool = True
 
 
-def passes(draw: SampledBatch, *, limit: int | None, units_apart: bool) -> Iterator[PhysicalBatch]:
+def passes(
+    draw: SampledBatch, *, limit: int | None, units_apart: bool
+) -> Iterator[PhysicalBatch]:
     """Cut `draw` into passes of at most `limit` records.
 
-    Units stay whole where they fit, several in a pass unless `units_apart`. A larger unit is cut
-    into pieces, whose gradients are to be added *before* they are clipped. Units without records
-    are in no pass.
+    Units stay whole where they fit, several in a pass unless `units_apart`. A larger
+    unit is cut into pieces, whose gradients are to be added *before* they are clipped.
+    Units without records are in no pass.
     """
     limit = limit or max(1, len(draw.records))
     first = last = start = stop = 0  # of the pass being filled
@@ -40,7 +44,9 @@ def passes(draw: SampledBatch, *, limit: int | None, units_apart: bool) -> Itera
             end = stop + size
             for piece in range(start, end, limit):
                 until = min(piece + limit, end)
-                yield PhysicalBatch(piece, until, unit, unit + 1, whole=False, ends=until == end)
+                yield PhysicalBatch(
+                    piece, until, unit, unit + 1, whole=False, ends=until == end
+                )
             start = stop = end
             continue
         if stop == start:

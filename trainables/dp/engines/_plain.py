@@ -11,11 +11,12 @@ from trainables.dp.sampling import SampledBatch
 
 
 class PlainEngine(Engine):
-    """Divides by the number of records drawn, which is allowed because no privacy is claimed.
+    """Divides by the number of records drawn, which is allowed because no privacy is
+    claimed.
 
-    The mean gradient is scaled down to `gradient_clip_norm` (Pascanu et al. 2013) where there is
-    one. It matters to Adam: its second moments remember the large gradients of the first steps for
-    a thousand steps.
+    The mean gradient is scaled down to `gradient_clip_norm` (Pascanu et al. 2013) where
+    there is one. It matters to Adam: its second moments remember the large gradients of
+    the first steps for a thousand steps.
     """
 
     def _divisor(self, draw: SampledBatch) -> float:

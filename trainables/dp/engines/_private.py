@@ -1,7 +1,8 @@
-"""The step of both private engines: clip each unit, sum, add noise. They differ in the mechanism.
+"""The step of both private engines: clip each unit, sum, add noise. They differ in the
+mechanism.
 
-With one record a unit this is DP-SGD (Abadi et al. 2016), with a worker's batch it is eDP-SGD
-(Dupuy et al. 2021, Algorithm 1); other micro-batch sizes are between them.
+With one record a unit this is DP-SGD (Abadi et al. 2016), with a worker's batch it is
+eDP-SGD (Dupuy et al. 2021, Algorithm 1); other micro-batch sizes are between them.
 """
 
 import functools
@@ -17,7 +18,13 @@ from torch import Tensor, nn
 
 from trainables.dp import scaling
 from trainables.dp.clipping import clip_factor, refuse_mixing
-from trainables.dp.engines._check import MOST_AT_FIRST, TOLERANCE, Schedule, difference, taken
+from trainables.dp.engines._check import (
+    MOST_AT_FIRST,
+    TOLERANCE,
+    Schedule,
+    difference,
+    taken,
+)
 from trainables.dp.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.dp.engines._physical_batches import PhysicalBatch, passes
 from trainables.dp.flat import FlatGradient
@@ -31,7 +38,8 @@ from trainables.metrics.training import CLIP_DIFFERENCE
 
 
 class PrivateEngine(Engine):
-    """Releases (sum of clipped units + Gaussian noise) / M in each step, by its mechanism.
+    """Releases (sum of clipped units + Gaussian noise) / M in each step, by its
+    mechanism.
 
     `group_scale` float64[K] is the alpha_k of the next step.
     """
@@ -109,22 +117,27 @@ class PrivateEngine(Engine):
         self._remember_fixed()
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
-        """As `Engine.run_epoch`, with the largest difference of the clipped sums that any process
-        compared (see `_check`), in units of C.
+        """As `Engine.run_epoch`, with the largest difference of the clipped sums that
+        any process compared (see `_check`), in units of C.
         """
         self._largest_difference = 0.0
         figures = super().run_epoch(epoch)
         if not self._compares:
             return figures
-        return figures | {CLIP_DIFFERENCE: max(self.comm.gather(self._largest_difference))}
+        return figures | {
+            CLIP_DIFFERENCE: max(self.comm.gather(self._largest_difference))
+        }
 
-    def _check_clipping(self, draw: SampledBatch, epoch: int, step: int) -> dict[int, Tensor]:
-        """Compare the clipped sum of a part of the step's records where that is due. The flat
-        buffer is empty before and after. Returns the norms of some units as they are without the
-        others, by the units' places among those of `draw` that have records.
+    def _check_clipping(
+        self, draw: SampledBatch, epoch: int, step: int
+    ) -> dict[int, Tensor]:
+        """Compare the clipped sum of a part of the step's records where that is due.
+        The flat buffer is empty before and after. Returns the norms of some units as
+        they are without the others, by the units' places among those of `draw` that
+        have records.
 
-        Raises: TrialFailed where the sum is not what its definition says, or the trial has
-            diverged; nothing is released.
+        Raises: TrialFailed where the sum is not what its definition says, or the trial
+            has diverged; nothing is released.
         """
         due = self._schedule.part_of(draw, epoch, step, also=self._longest(draw))
         if due is None:
@@ -136,14 +149,20 @@ class PrivateEngine(Engine):
         def by_itself(unit: int) -> Tensor:
             kept, self._flat = self._flat, FlatGradient(self.layout)
             try:
-                _, found = self._add_clipped(taken(part, np.flatnonzero(part.unit == unit)))
+                _, found = self._add_clipped(
+                    taken(part, np.flatnonzero(part.unit == unit))
+                )
                 norms_alone[unit] = found[0]
                 return self._flat.data
             finally:
                 self._flat = kept
 
         # What bfloat16 rounds comes before norm and sum, which are float32 in any case.
-        precision, last, self._source.precision = self._source.precision, self._last, "fp32"
+        precision, last, self._source.precision = (
+            self._source.precision,
+            self._last,
+            "fp32",
+        )
         try:
             if not self._source.per_unit:  # draws of such code cannot be repeated
                 self.model.eval()
@@ -164,13 +183,16 @@ class PrivateEngine(Engine):
             self.model.train()
             self._flat.zero_()
         self._largest_difference = max(self._largest_difference, found)
-        # One record may have no finite gradient, and then adds nothing; a trial of such has ended.
+        # One record may have no finite gradient, and then adds nothing; a trial of such
+        # has ended.
         if found > TOLERANCE or (len(norms) > 1 and not norms.isfinite().any()):
             self._refuse_diverged(epoch, step, norms)
         if found > TOLERANCE:
             raise TrialFailed(
-                f"expected the clipped sum of step {step} in epoch {epoch + 1} within {TOLERANCE:g}"
-                f" C of its recomputation in float64, got {found:.3g} C: nothing of the step is"
+                f"expected the clipped sum of step {step} in epoch {epoch + 1} within"
+                f" {TOLERANCE:g}"
+                f" C of its recomputation in float64, got {found:.3g} C: nothing of the"
+                f" step is"
                 " released"
             )
         if precision != "fp32" or not self._source.per_unit:
@@ -178,17 +200,19 @@ class PrivateEngine(Engine):
         return _whole_units(draw, part, norms_alone)
 
     def _longest(self, draw: SampledBatch) -> Ids:
-        """The place in `draw` of its longest record, where the step itself is not compared with its
-        units alone: it would move the bounds of the others first.
+        """The place in `draw` of its longest record, where the step itself is not
+        compared with its units alone: it would move the bounds of the others first.
         """
         lengths = getattr(self._loader, "lengths", None)
         if self._source.precision == "fp32" or lengths is None or not len(draw.records):
             return np.zeros(0, dtype=np.int64)
         return np.array([np.argmax(lengths(draw.records))], dtype=np.int64)
 
-    def _refuse_moved(self, norms: Tensor, alone: dict[int, Tensor], epoch: int, step: int) -> None:
-        """Raises: TrialFailed where the factors of units in the step are not those that they have
-        `alone`; nothing is released.
+    def _refuse_moved(
+        self, norms: Tensor, alone: dict[int, Tensor], epoch: int, step: int
+    ) -> None:
+        """Raises: TrialFailed where the factors of units in the step are not those that
+        they have `alone`; nothing is released.
         """
         if not alone:
             return
@@ -201,32 +225,41 @@ class PrivateEngine(Engine):
         if found > TOLERANCE:
             self._flat.zero_()
             raise TrialFailed(
-                f"expected each unit's part of the clipped sum of step {step} in epoch {epoch + 1}"
-                f" to be that of the unit alone within {TOLERANCE:g} C, got {found:.3g} C: nothing"
+                f"expected each unit's part of the clipped sum of step {step} in epoch"
+                f" {epoch + 1}"
+                f" to be that of the unit alone within {TOLERANCE:g} C, got {found:.3g}"
+                f" C: nothing"
                 " of the step is released"
             )
 
-    def _refuse_diverged(self, epoch: int, step: int, norms: Tensor | None = None) -> None:
+    def _refuse_diverged(
+        self, epoch: int, step: int, norms: Tensor | None = None
+    ) -> None:
         """Raises: TrialFailed where weights, or some of `norms`, are not finite."""
         what = "weights" if norms is None else "gradients"
-        values = [p.detach() for p in self.layout.parameters] if norms is None else [norms]
+        values = (
+            [p.detach() for p in self.layout.parameters] if norms is None else [norms]
+        )
         if all(bool(each.isfinite().all()) for each in values):
             return
         raise TrialFailed(
-            f"expected finite {what} in step {step} of epoch {epoch + 1}, got others: the trial"
-            " diverged, nothing of the step is released (lower training.learning_rate, or"
+            f"expected finite {what} in step {step} of epoch {epoch + 1}, got others:"
+            f" the trial"
+            " diverged, nothing of the step is released (lower training.learning_rate,"
+            " or"
             " privacy.noise_multiplier with a larger batch)"
         )
 
     def _add_clipped(self, draw: SampledBatch) -> tuple[Tensor, Tensor]:
-        """Add this process' clipped units, in original scale, to the flat buffer: (sum of losses,
-        norms of the units with records).
+        """Add this process' clipped units, in original scale, to the flat buffer: (sum
+        of losses, norms of the units with records).
         """
         weights = draw.weights
         norms = []
         of_losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
         limit, together = self._physical, self._clips_together
-        # The only unit of a step is clipped in place, several are added up from a second buffer.
+        # The only unit of a step is clipped in place, several are added up from a
+        # second buffer.
         is_only = int((draw.sizes > 0).sum()) == 1
         for part in passes(draw, limit=limit, units_apart=not together):
             if part.whole and together:
@@ -262,7 +295,9 @@ class PrivateEngine(Engine):
 
     @property
     def _has_one_unit(self) -> bool:
-        """Whether every step of this process has one unit, a micro-batch of several records."""
+        """Whether every step of this process has one unit, a micro-batch of several
+        records.
+        """
         mechanism = self.mechanism
         units = mechanism.num_microbatches // self.comm.world_size
         return mechanism.microbatch_size > 1 and units == 1
@@ -271,8 +306,9 @@ class PrivateEngine(Engine):
     def _clips_together(self) -> bool:
         """Whether the units of a pass are clipped from one backward pass.
 
-        By the mechanism alone, never by what was drawn: both ways bound a unit's norm, but not by
-        the same number, so that a unit that is alone in one batch and not in another would move.
+        By the mechanism alone, never by what was drawn: both ways bound a unit's norm,
+        but not by the same number, so that a unit that is alone in one batch and not in
+        another would move.
         """
         if self._has_one_unit:
             return False
@@ -287,7 +323,9 @@ class PrivateEngine(Engine):
         return FlatGradient(self.layout)
 
     def _add_noise(self, epoch: int, index: int) -> None:
-        """Add the noise of this process' logical workers: one draw of their summed variance."""
+        """Add the noise of this process' logical workers: one draw of their summed
+        variance.
+        """
         std = self.mechanism.worker_noise_std_at(epoch) * math.sqrt(self._local_workers)
         if std == 0.0:
             return
@@ -297,7 +335,9 @@ class PrivateEngine(Engine):
             segments = self._segments(std)
         first_worker = self.comm.rank * self._local_workers
         stream = self._key.stream(*self._stream, first_worker, index)
-        add_noise_(self._flat.data, stream=stream, segments=segments, secure=self._secure)
+        add_noise_(
+            self._flat.data, stream=stream, segments=segments, secure=self._secure
+        )
 
     def _segments(self, std: float) -> list[tuple[slice, float]]:
         """Each group with std * alpha_k; neighbours that share it are one segment."""
@@ -320,14 +360,18 @@ class PrivateEngine(Engine):
 
     def _take_public_scale(self, batch: Any | None) -> None:
         if batch is None:
-            raise InvalidInput("expected a public batch with group_scale public, got none")
+            raise InvalidInput(
+                "expected a public batch with group_scale public, got none"
+            )
         self._flat.zero_()
         with self._watched():
             self._source.add_mean(batch, self._flat)
         self._set_scale(self._scale_of_mean(1.0))
 
     def _take_raw_scale(self, draw: SampledBatch) -> None:
-        """The paper's alpha_k: norms of the first mean gradient, released without noise."""
+        """The paper's alpha_k: norms of the first mean gradient, released without
+        noise.
+        """
         self._flat.zero_()
         for part in passes(draw, limit=self._physical, units_apart=False):
             self._add_piece(draw, part, draw.weights, self._flat)
@@ -342,30 +386,39 @@ class PrivateEngine(Engine):
         return scaling.from_norms(norms, unit=unit, cap=self.mechanism.cap)
 
     def _remember_fixed(self) -> None:
-        """Buffers, and parameters that no step trains, with the number of writes into each."""
+        """Buffers, and parameters that no step trains, with the number of writes into
+        each.
+        """
         trained = set(self.layout.names)
         self._fixed = [
             (name, tensor, tensor._version)
-            for name, tensor in (*self.model.named_buffers(), *self.model.named_parameters())
+            for name, tensor in (
+                *self.model.named_buffers(),
+                *self.model.named_parameters(),
+            )
             if name not in trained
         ]
 
     def _refuse_changed(self) -> None:
-        """What a training pass writes into them would carry private statistics past the noise."""
+        """What a training pass writes into them would carry private statistics past the
+        noise.
+        """
         now = dict((*self.model.named_buffers(), *self.model.named_parameters()))
         for name, tensor, version in self._fixed:
             if now.get(name) is not tensor or tensor._version != version:
                 raise TrialFailed(
-                    "expected buffers and frozen parameters that training leaves alone, got"
-                    f" {name} changed: it would carry statistics of the records past the noise"
+                    "expected buffers and frozen parameters that training leaves alone,"
+                    " got"
+                    f" {name} changed: it would carry statistics of the records past"
+                    f" the noise"
                 )
 
 
 def _whole_units(
     draw: SampledBatch, part: SampledBatch, norms: dict[int, Tensor]
 ) -> dict[int, Tensor]:
-    """`norms` of units of `part` by their places among the units of `draw` that have records, for
-    those that are in `part` with all of their records.
+    """`norms` of units of `part` by their places among the units of `draw` that have
+    records, for those that are in `part` with all of their records.
     """
     place_of = np.cumsum(draw.sizes > 0) - 1
     unit_of = dict(zip(draw.records.tolist(), draw.unit.tolist(), strict=True))

@@ -13,7 +13,9 @@ class UntrainedEngine(Engine):
         return {}
 
     def step(self, epoch: int, step: int) -> StepStats:
-        """Raises: TrialFailed, always, because a step would read records without a charge."""
+        """Raises: TrialFailed, always, because a step would read records without a
+        charge.
+        """
         raise TrialFailed("expected no step of a model that is not trained, got one")
 
     def _divisor(self, draw: SampledBatch) -> float:

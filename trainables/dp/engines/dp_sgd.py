@@ -1,4 +1,6 @@
-"""DP-SGD: each record's gradient is clipped separately, the sum noised (Abadi et al. 2016)."""
+"""DP-SGD: each record's gradient is clipped separately, the sum noised (Abadi et al.
+2016).
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,8 @@ def check(mechanism: Mechanism) -> None:
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     """The engine of one trial on one process.
 
-    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` and `setup`
-        do not match.
+    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` and
+        `setup` do not match.
     """
     from trainables.dp.engines._engine import refuse_other
     from trainables.dp.engines._private import PrivateEngine

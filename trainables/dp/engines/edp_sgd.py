@@ -1,7 +1,9 @@
-"""eDP-SGD: each worker clips and noises its own gradient (Dupuy et al. 2021, Algorithm 1).
+"""eDP-SGD: each worker clips and noises its own gradient (Dupuy et al. 2021, Algorithm
+1).
 
-With noise calibration `paper` exactly as printed: one micro-batch a worker, alpha_k, clip, rescale,
-noise of standard deviation C z / N. `central` and smaller micro-batches are its sound variants.
+With noise calibration `paper` exactly as printed: one micro-batch a worker, alpha_k,
+clip, rescale, noise of standard deviation C z / N. `central` and smaller micro-batches
+are its sound variants.
 """
 
 from __future__ import annotations
@@ -28,9 +30,17 @@ PAPER_FIGURE = True
 _EIGHT = {"training.num_workers": 8}
 AUDITED = (
     {"privacy.noise_calibration": "paper", **_EIGHT},
-    {"privacy.noise_calibration": "paper", "privacy.group_scale": "first_step_noised", **_EIGHT},
+    {
+        "privacy.noise_calibration": "paper",
+        "privacy.group_scale": "first_step_noised",
+        **_EIGHT,
+    },
     {"privacy.noise_calibration": "central", **_EIGHT},
-    {"privacy.noise_calibration": "central", "privacy.group_scale": "first_step_noised", **_EIGHT},
+    {
+        "privacy.noise_calibration": "central",
+        "privacy.group_scale": "first_step_noised",
+        **_EIGHT,
+    },
     {"privacy.noise_calibration": "central", "privacy.sampling": "poisson", **_EIGHT},
     {
         "privacy.noise_calibration": "central",
@@ -56,8 +66,8 @@ def check(mechanism: Mechanism) -> None:
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     """The engine of one trial on one process.
 
-    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` and `setup`
-        do not match.
+    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` and
+        `setup` do not match.
     """
     from trainables.dp.engines._engine import refuse_other
     from trainables.dp.engines._private import PrivateEngine

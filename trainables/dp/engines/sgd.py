@@ -1,11 +1,18 @@
-"""Plain data-parallel Adam: the mean gradient of a step's records; no clip, noise or epsilon."""
+"""Plain data-parallel Adam: the mean gradient of a step's records; no clip, noise or
+epsilon.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from trainables.config.fields import fixed_fields
-from trainables.config.sections import INTERNAL_DISCRIMINATOR, DrawnConfig, PrivacyConfig, Sampling
+from trainables.config.sections import (
+    INTERNAL_DISCRIMINATOR,
+    DrawnConfig,
+    PrivacyConfig,
+    Sampling,
+)
 from trainables.dp.engines._chart_style import ChartStyle
 
 if TYPE_CHECKING:
@@ -22,7 +29,9 @@ AUDITED = ()
 
 @fixed_fields(PrivacyConfig, noise_multiplier=0.0)
 class Config(DrawnConfig):
-    """The fields of `privacy` with `engine: sgd`: those that say how records are drawn."""
+    """The fields of `privacy` with `engine: sgd`: those that say how records are
+    drawn.
+    """
 
     engine: Annotated[Literal["sgd"], INTERNAL_DISCRIMINATOR] = "sgd"
     sampling: Sampling | None = "shuffle"

@@ -1,7 +1,8 @@
 """No training: the initial model, from public knowledge alone. Epsilon 0.
 
-Its error is that of the labels' names before any private record is read (`model.prior: names`), a
-third reference beside the same model without privacy and the best trial of the space.
+Its error is that of the labels' names before any private record is read (`model.prior:
+names`), a third reference beside the same model without privacy and the best trial of
+the space.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from trainables.config.fields import fixed_fields
-from trainables.config.sections import INTERNAL_DISCRIMINATOR, DeltaConfig, PrivacyConfig
+from trainables.config.sections import (
+    INTERNAL_DISCRIMINATOR,
+    DeltaConfig,
+    PrivacyConfig,
+)
 from trainables.dp.engines._chart_style import ChartStyle
 
 if TYPE_CHECKING:
@@ -32,7 +37,9 @@ AUDITED = ()
     microbatch_size=1,
 )
 class Config(DeltaConfig):
-    """The fields of `privacy` with `engine: untrained`: the delta at which epsilon is 0."""
+    """The fields of `privacy` with `engine: untrained`: the delta at which epsilon is
+    0.
+    """
 
     engine: Annotated[Literal["untrained"], INTERNAL_DISCRIMINATOR] = "untrained"
 

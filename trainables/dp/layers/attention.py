@@ -1,4 +1,5 @@
-"""Self-attention of packed rows (Vaswani et al. 2017); no parameters, so nothing for the tape.
+"""Self-attention of packed rows (Vaswani et al. 2017); no parameters, so nothing for
+the tape.
 
 Records are taken in groups of equal length, so no score is computed for padding.
 """
@@ -21,11 +22,11 @@ def attention(
     masks: Masks | None = None,
     site: int = 0,
 ) -> Tensor:
-    """Rows [n, 3 * width] of queries, keys and values -> [n, width], within each record, in float32
-    where products are rounded.
+    """Rows [n, 3 * width] of queries, keys and values -> [n, width], within each
+    record, in float32 where products are rounded.
 
-    `causal`: a row attends to the rows of its record up to itself (Radford et al. 2019).
-    `masks`: dropout on the attention weights, at the place `site` of the model.
+    `causal`: a row attends to the rows of its record up to itself (Radford et al.
+    2019). `masks`: dropout on the attention weights, at the place `site` of the model.
     """
     if qkv.dtype == torch.bfloat16:
         qkv = qkv.float()
@@ -43,7 +44,9 @@ def attention(
                 scores = scores + later[:size, :size]
             weights = scores.softmax(3)
             if factors is not None:
-                own = factors[first : first + len(part), :, :size].view(number, size, heads, size)
+                own = factors[first : first + len(part), :, :size].view(
+                    number, size, heads, size
+                )
                 weights = weights * own.transpose(1, 2)
             found.append((weights @ v).transpose(1, 2).reshape(len(part), -1))
     return torch.cat(found)

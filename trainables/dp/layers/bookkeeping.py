@@ -1,9 +1,9 @@
 """Clipped sums of per-unit gradients from one forward and one backward pass, exactly.
 
-Book-keeping (Bu et al. 2023): the backward pass leaves activations and output gradients on a tape,
-per-unit norms follow from them without per-unit gradients (Goodfellow 2015; Li et al. 2021), and
-the clipped sum is one more matrix product a layer, written straight into the flat gradient buffer.
-No model-sized tensor exists once per record.
+Book-keeping (Bu et al. 2023): the backward pass leaves activations and output gradients
+on a tape, per-unit norms follow from them without per-unit gradients (Goodfellow 2015;
+Li et al. 2021), and the clipped sum is one more matrix product a layer, written
+straight into the flat gradient buffer. No model-sized tensor exists once per record.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,8 @@ class LossModel(Protocol):
 
 
 def unsupported_modules(model: LossModel) -> tuple[str, ...]:
-    """Names of the modules with direct trainable parameters that do not support book-keeping.
+    """Names of the modules with direct trainable parameters that do not support
+    book-keeping.
 
     >>> class Net(nn.Module):
     ...     def __init__(self):
@@ -73,28 +74,31 @@ def clipped_sum(
 ) -> Tensor:
     """Add the sum over units of their clipped gradients to `out`; return the norms [U].
 
-    Unit u's gradient is g_u = sum over its records i of weight_of_record[i] * grad loss_i. Its norm
-    is that of g_u with each parameter tensor k divided by group_scale[k]; the factor min(1, C /
-    norm) multiplies g_u itself. `group_scale` [K] and the flat `out` [P] follow the trainable
-    `model.named_parameters()`. A unit without records has norm 0. A unit whose norm is not finite
-    adds nothing, and its norm is returned as it is.
+    Unit u's gradient is g_u = sum over its records i of weight_of_record[i] * grad
+    loss_i. Its norm is that of g_u with each parameter tensor k divided by
+    group_scale[k]; the factor min(1, C / norm) multiplies g_u itself. `group_scale` [K]
+    and the flat `out` [P] follow the trainable `model.named_parameters()`. A unit
+    without records has norm 0. A unit whose norm is not finite adds nothing, and its
+    norm is returned as it is.
 
-    Formal guarantee: the contribution of one unit to `out`, divided by `group_scale`, has norm at
-    most `max_grad_norm` * (1 + 1e-4), also where its rows nearly cancel. The norms returned are
-    upper bounds that include the rounding of float32 (see `rounding`), on records of text about
-    3e-5 of the norm.
+    Formal guarantee: the contribution of one unit to `out`, divided by `group_scale`,
+    has norm at most `max_grad_norm` * (1 + 1e-4), also where its rows nearly cancel.
+    The norms returned are upper bounds that include the rounding of float32 (see
+    `rounding`), on records of text about 3e-5 of the norm.
 
-    `unit_of_record` and `group_scale` are read here; tensors on the CPU avoid waiting for a device.
+    `unit_of_record` and `group_scale` are read here; tensors on the CPU avoid waiting
+    for a device.
 
-    Raises: InvalidInput naming a layer without book-keeping, a parameter that is used outside its
-    layer, or a record whose unit does not exist.
+    Raises: InvalidInput naming a layer without book-keeping, a parameter that is used
+    outside its layer, or a record whose unit does not exist.
     """
     if not max_grad_norm > 0:
         raise InvalidInput(f"expected max_grad_norm > 0, got {max_grad_norm}")
     views = flat_views(model, out)
     if group_scale.numel() != len(views) or not bool((group_scale > 0).all()):
         raise InvalidInput(
-            f"expected group_scale to be {len(views)} positive numbers, got {group_scale.numel()}"
+            f"expected group_scale to be {len(views)} positive numbers, got"
+            f" {group_scale.numel()}"
         )
     if unit_of_record.numel() and not (
         int(unit_of_record.min()) >= 0 and int(unit_of_record.max()) < num_units
@@ -129,8 +133,8 @@ def add_clipped(
     norms = squares.sqrt().to(next(iter(views.values())).dtype)
     factors = clip_factor(norms, max_grad_norm)
     finite = norms.isfinite()
-    # The only value of a step that is read from the device. Always clearing every entry would
-    # launch more kernels than this wait costs.
+    # The only value of a step that is read from the device. Always clearing every entry
+    # would launch more kernels than this wait costs.
     if not bool(finite.all()):
         entries = [entry.without(units, ~finite) for entry in entries]
     while entries:  # an entry's tensors are freed once they are used
@@ -138,10 +142,14 @@ def add_clipped(
     return norms
 
 
-def gradient(model: LossModel, batch: Any, weight_of_record: Tensor, out: Tensor) -> None:
-    """Add sum over records i of weight_of_record[i] * grad loss_i to the flat `out` [P].
+def gradient(
+    model: LossModel, batch: Any, weight_of_record: Tensor, out: Tensor
+) -> None:
+    """Add sum over records i of weight_of_record[i] * grad loss_i to the flat `out`
+    [P].
 
-    The plain gradient by the same layers, each weight's product written once, into `out`.
+    The plain gradient by the same layers, each weight's product written once, into
+    `out`.
 
     Raises: InvalidInput as `clipped_sum` does.
     """
@@ -157,12 +165,16 @@ def flat_views(model: LossModel, out: Tensor) -> Views:
     parameters = [p for _, p in model.named_parameters() if p.requires_grad]
     total = sum(p.numel() for p in parameters)
     if out.shape != (total,) or not out.is_contiguous():
-        raise InvalidInput(f"expected out to be a flat vector of {total}, got {tuple(out.shape)}")
+        raise InvalidInput(
+            f"expected out to be a flat vector of {total}, got {tuple(out.shape)}"
+        )
     pieces = torch.split(out, [p.numel() for p in parameters])
     return {p: piece.view_as(p) for p, piece in zip(parameters, pieces, strict=True)}
 
 
-def _run(model: LossModel, batch: Any, weights: Tensor, tape: Recorder, parameters: Views) -> None:
+def _run(
+    model: LossModel, batch: Any, weights: Tensor, tape: Recorder, parameters: Views
+) -> None:
     """One forward and backward pass under `tape`."""
     unknown = unsupported_modules(model)
     if unknown:
@@ -171,24 +183,31 @@ def _run(model: LossModel, batch: Any, weights: Tensor, tape: Recorder, paramete
         losses = model.losses(batch)
         if losses.shape != weights.shape:
             raise InvalidInput(
-                f"expected one loss a record, {tuple(weights.shape)}, got {tuple(losses.shape)}"
+                f"expected one loss a record, {tuple(weights.shape)}, got"
+                f" {tuple(losses.shape)}"
             )
         torch.autograd.backward(losses, weights)
 
 
 @contextmanager
 def _no_gradients_of_their_own(model: LossModel, parameters: Views) -> Iterator[None]:
-    """Refuse a parameter that also reached the loss past its layer: autograd would fill `.grad`."""
+    """Refuse a parameter that also reached the loss past its layer: autograd would fill
+    `.grad`.
+    """
     before = [p.grad for p in parameters]
     for parameter in parameters:
         parameter.grad = None
     try:
         yield
         leaked = [
-            name for name, p in model.named_parameters() if p.requires_grad and p.grad is not None
+            name
+            for name, p in model.named_parameters()
+            if p.requires_grad and p.grad is not None
         ]
     finally:
         for parameter, own in zip(parameters, before, strict=True):
             parameter.grad = own
     if leaked:
-        raise InvalidInput(f"no book-keeping for {', '.join(leaked)}: used outside its layer")
+        raise InvalidInput(
+            f"no book-keeping for {', '.join(leaked)}: used outside its layer"
+        )

@@ -1,9 +1,10 @@
-"""Character features of words: embed, convolve, take the maximum over the word, rectify.
+"""Character features of words: embed, convolve, take the maximum over the word,
+rectify.
 
-Ma and Hovy 2016. A batch's distinct words are convolved once; their features are then looked up by
-token. Because of the maximum, a filter's gradient comes from one window a word, so both gradients
-follow from one small matrix: Q[character, (filter, offset)], the output gradient added up over the
-characters that the winning windows saw:
+Ma and Hovy 2016. A batch's distinct words are convolved once; their features are then
+looked up by token. Because of the maximum, a filter's gradient comes from one window a
+word, so both gradients follow from one small matrix: Q[character, (filter, offset)],
+the output gradient added up over the characters that the winning windows saw:
 
     d filters[f, j, :] = sum over characters c of Q[c, (f, j)] * embedding[c, :]
     d embedding[c, :]  = sum over (f, j) of Q[c, (f, j)] * filters[f, j, :]
@@ -32,10 +33,17 @@ from trainables.dp.layers.recorder import (
     is_plain,
     row_factors,
 )
-from trainables.dp.layers.rounding import Size, row_norms, sum_of_norms, sums_of, upper_bound
+from trainables.dp.layers.rounding import (
+    Size,
+    row_norms,
+    sum_of_norms,
+    sums_of,
+    upper_bound,
+)
 from trainables.dp.layers.units import Units
 
-# The alphabet is fixed and public: 0 is padding, 1 any other character, then printable ASCII.
+# The alphabet is fixed and public: 0 is padding, 1 any other character, then printable
+# ASCII.
 _FIRST, _LAST = 33, 126
 NUM_CHARS = 2 + _LAST - _FIRST + 1
 MAX_CHARS = 20
@@ -43,7 +51,8 @@ _CHUNK = 1 << 22  # numbers of per-unit matrices that are held at once
 
 
 def encode(words: Sequence[str], kernel: int) -> np.ndarray:
-    """int64[len(words), MAX_CHARS + kernel - 1]: character ids with kernel // 2 zeros in front.
+    """int64[len(words), MAX_CHARS + kernel - 1]: character ids with kernel // 2 zeros
+    in front.
 
     Words are cut after `MAX_CHARS` characters.
 
@@ -54,14 +63,18 @@ def encode(words: Sequence[str], kernel: int) -> np.ndarray:
     for row, word in zip(out, words, strict=True):
         codes = np.array([ord(char) for char in word[:MAX_CHARS]], dtype=np.int64)
         known = (codes >= _FIRST) & (codes <= _LAST)
-        row[kernel // 2 : kernel // 2 + codes.size] = np.where(known, codes - _FIRST + 2, 1)
+        row[kernel // 2 : kernel // 2 + codes.size] = np.where(
+            known, codes - _FIRST + 2, 1
+        )
     return out
 
 
 @dataclass(eq=False)
 class CharCnnEntry(OfRows):
-    """`seen` int64[W, F, k]: characters in the winning window of each filter for each word;
-    `word` int64[n]: word of each row; `g` [n, F]: gradient by the row's feature before ReLU."""
+    """`seen` int64[W, F, k]: characters in the winning window of each filter for each
+    word; `word` int64[n]: word of each row; `g` [n, F]: gradient by the row's feature
+    before ReLU.
+    """
 
     layer: CharCnn
     seen: Tensor
@@ -90,7 +103,9 @@ class CharCnnEntry(OfRows):
         values = g.unsqueeze(2).expand(-1, -1, kernel)
         q.view(-1).index_add_(0, cell.flatten(), values.flatten())
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
         """The per-unit matrices are formed, a chunk of units at a time."""
         rows = units.of(self.rows)
         layer = self.layer
@@ -105,7 +120,10 @@ class CharCnnEntry(OfRows):
             unit, word, g = rows.unit - first, self.word, self.g
             if count < units.num_units:
                 outside = (unit < 0) | (unit >= count)
-                unit, g = unit.clamp(0, count - 1), g.masked_fill(outside.unsqueeze(1), 0.0)
+                unit, g = (
+                    unit.clamp(0, count - 1),
+                    g.masked_fill(outside.unsqueeze(1), 0.0),
+                )
             q = g.new_zeros(count, NUM_CHARS, width)
             self._add(q, unit, word, g)
             for parameter, gradient in self._gradients(q).items():
@@ -114,25 +132,36 @@ class CharCnnEntry(OfRows):
         return upper_bound(total, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """Sum of |g| times the largest effect of one row of norm 1 on each parameter: for a filter
-        the characters of the windows, for a character the filters."""
+        """Sum of |g| times the largest effect of one row of norm 1 on each parameter:
+        for a filter the characters of the windows, for a character the filters.
+        """
         layer = self.layer
-        embedding, filters = layer.embedding.detach().double(), layer.filters.detach().double()
+        embedding, filters = (
+            layer.embedding.detach().double(),
+            layer.filters.detach().double(),
+        )
         kernel = filters.shape[1]
         most = torch.zeros((), dtype=torch.float64, device=self.g.device)
         if layer.bias.requires_grad:
             most += weights[layer.bias]
         if layer.filters.requires_grad:
-            most += weights[layer.filters] * kernel * row_norms(embedding).max().square()
+            most += (
+                weights[layer.filters] * kernel * row_norms(embedding).max().square()
+            )
         if layer.embedding.requires_grad:
             by_filter = torch.linalg.vector_norm(filters, dim=2).sum(1)
             most += weights[layer.embedding] * by_filter.square().sum()
         rows = units.of(self.rows)
         total = sum_of_norms(self.g, rows.unit, units.num_units).mul_(most.sqrt_())
-        # A cell of Q adds up over rows, then a gradient over characters or over (filter, offset).
-        return Size(total, rows.rows_of_unit + max(NUM_CHARS, filters.shape[0] * kernel))
+        # A cell of Q adds up over rows, then a gradient over characters or over
+        # (filter, offset).
+        return Size(
+            total, rows.rows_of_unit + max(NUM_CHARS, filters.shape[0] * kernel)
+        )
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
         """Gradients of equal words are summed before their characters are processed."""
         scale = row_factors(units, factors, self.rows)
         g = self.g if scale is None else self.g * scale.unsqueeze(1)
@@ -140,7 +169,9 @@ class CharCnnEntry(OfRows):
             views[self.layer.bias].add_(g.sum(0))
         num_words = self.seen.shape[0]
         by_word = sums_of(g, self.word, num_words)
-        q = g.new_zeros(1, NUM_CHARS, self.layer.filters.shape[0] * self.layer.filters.shape[1])
+        q = g.new_zeros(
+            1, NUM_CHARS, self.layer.filters.shape[0] * self.layer.filters.shape[1]
+        )
         words = torch.arange(num_words, device=g.device)
         self._add(q, torch.zeros_like(words), words, by_word)
         for parameter, gradient in self._gradients(q).items():
@@ -150,7 +181,9 @@ class CharCnnEntry(OfRows):
 def _features(
     embedding: Tensor, filters: Tensor, bias: Tensor, chars: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """[W, F] of the words, and the characters of the winning windows, int64[W, F, k]."""
+    """[W, F] of the words, and the characters of the winning windows, int64[W, F,
+    k].
+    """
     kernel = filters.shape[1]
     windows = chars.unfold(1, kernel, 1)  # [W, places, k]
     seen = embedding[windows].flatten(2)  # [W, places, k * D]
@@ -188,7 +221,11 @@ class _CharCnn(torch.autograd.Function):
         layer, rows, tape = ctx.layer
         g = g * (features > 0).index_select(0, word)
         views = gradients(CharCnnEntry(layer, winners, word, g, rows), tape)
-        own = (views.get(layer.embedding), views.get(layer.filters), views.get(layer.bias))
+        own = (
+            views.get(layer.embedding),
+            views.get(layer.filters),
+            views.get(layer.bias),
+        )
         return *own, None, None, None, None, None
 
 
@@ -208,11 +245,20 @@ class CharCnn(nn.Module):
         self.bias = nn.Parameter(torch.empty(num_filters).uniform_(-bound, bound))
 
     def forward(self, chars: Tensor, word: Tensor, rows: Rows) -> Tensor:
-        """`chars` int64[W, .] as `encode` gives them for W distinct words; `word` int64[n]: which
-        of them each token is; `rows`: which record each token is of."""
+        """`chars` int64[W, .] as `encode` gives them for W distinct words; `word`
+        int64[n]: which of them each token is; `rows`: which record each token is of.
+        """
         if is_plain():
             found, _ = _features(self.embedding, self.filters, self.bias, chars)
             return found.index_select(0, word)
         return apply(
-            _CharCnn, self.embedding, self.filters, self.bias, chars, word, self, rows, current()
+            _CharCnn,
+            self.embedding,
+            self.filters,
+            self.bias,
+            chars,
+            word,
+            self,
+            rows,
+            current(),
         )

@@ -1,11 +1,12 @@
 """Dropout with a mask for each record instead of each batch.
 
-Each mask bit is a hash of (seed, record, position, place in the model, feature). A record's mask
-does not depend on the other records of the batch, on the physical batches or on the worker. The
-seed is public; the noise of the mechanism has another source.
+Each mask bit is a hash of (seed, record, position, place in the model, feature). A
+record's mask does not depend on the other records of the batch, on the physical batches
+or on the worker. The seed is public; the noise of the mechanism has another source.
 
-On a CPU with a compiler `_dropout.c` writes the factors in one pass, with the same bits in a
-fraction of the time, because torch has no hash operation and takes a pass for each step of one.
+On a CPU with a compiler `_dropout.c` writes the factors in one pass, with the same bits
+in a fraction of the time, because torch has no hash operation and takes a pass for each
+step of one.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Masks:
     `seed` of the pass; `record` int64[n] and `position` int64[n] of each packed row.
     """
 
-    def __init__(self, rate: float, *, seed: int, record: Tensor, position: Tensor) -> None:
+    def __init__(
+        self, rate: float, *, seed: int, record: Tensor, position: Tensor
+    ) -> None:
         self.dropped = round(rate * _LEVELS)
         self.scale = _LEVELS / (_LEVELS - self.dropped)
         keys = record.to(torch.int32) * _to_signed(0x9E3779B1) + _to_signed(seed)
@@ -59,30 +62,41 @@ class Masks:
         self.rows = _mix(keys)
 
     def drop(self, x: Tensor, site: int) -> Tensor:
-        """`x` [n, D] with a share `rate` of its numbers set to 0, the rest scaled up."""
+        """`x` [n, D] with a share `rate` of its numbers set to 0, the rest scaled
+        up.
+        """
         if self.dropped == 0:
             return x
         return x * self.factors(x.shape[1], site).to(x.dtype)
 
     def factors(self, width: int, site: int) -> Tensor:
-        """float32[n, width]: 0 for a number that is dropped, else the scale. `site` distinguishes
-        places in the model.
+        """float32[n, width]: 0 for a number that is dropped, else the scale. `site`
+        distinguishes places in the model.
         """
-        pairs = torch.arange((width + 1) // 2, dtype=torch.int32, device=self.rows.device)
-        return self._factors(self._column_hashes(pairs, site).unsqueeze(0), width).squeeze(1)
+        pairs = torch.arange(
+            (width + 1) // 2, dtype=torch.int32, device=self.rows.device
+        )
+        return self._factors(
+            self._column_hashes(pairs, site).unsqueeze(0), width
+        ).squeeze(1)
 
     def attention(self, longest: int, heads: int, site: int) -> Tensor:
-        """Factors (0 or the scale) [n, heads, longest] for attention weights: query, head, key.
+        """Factors (0 or the scale) [n, heads, longest] for attention weights: query,
+        head, key.
 
         A record's factors do not depend on `longest`.
         """
-        keys = torch.arange((longest + 1) // 2, dtype=torch.int32, device=self.rows.device)
+        keys = torch.arange(
+            (longest + 1) // 2, dtype=torch.int32, device=self.rows.device
+        )
         numbers = torch.arange(heads, dtype=torch.int32, device=self.rows.device)
         columns = self._column_hashes((numbers.unsqueeze(1) << 16) + keys, site)
         return self._factors(columns, longest)
 
     def _factors(self, columns: Tensor, width: int) -> Tensor:
-        """float32[n, groups, width] for the pairs of `columns` [groups, (width + 1) // 2]."""
+        """float32[n, groups, width] for the pairs of `columns` [groups, (width + 1) //
+        2].
+        """
         compiled = _native_factors() if self.rows.device.type == "cpu" else None
         if compiled is None:
             kept = self._is_kept(self.rows.view(-1, 1, 1), columns)[..., :width]
@@ -99,12 +113,15 @@ class Masks:
         return out
 
     def _column_hashes(self, columns: Tensor, site: int) -> Tensor:
-        return _mix(columns * _to_signed(0x9E3779B1) + _to_signed(0x632BE59B * (site + 1)))
+        return _mix(
+            columns * _to_signed(0x9E3779B1) + _to_signed(0x632BE59B * (site + 1))
+        )
 
     def _is_kept(self, rows: Tensor, columns: Tensor) -> Tensor:
         """bool: two bits from the hash of each row and pair of columns."""
         bits = (rows ^ columns).mul_(_to_signed(0xC2B2AE35))
-        # Shifts must be logical: xor with an arithmetic one would always clear the sign.
+        # Shifts must be logical: xor with an arithmetic one would always clear the
+        # sign.
         bits ^= (bits >> 15).bitwise_and_(0x1FFFF)
         bits *= _to_signed(0x2C1B3C6D)
         bits ^= (bits >> 16).bitwise_and_(0xFFFF)
@@ -112,8 +129,9 @@ class Masks:
 
 
 class DropsByRecord(nn.Module):
-    """A model whose dropout is drawn by record from a public seed: the step's where `begin_step`
-    sets one, else a new draw of torch's global generator for each pass. Sets `dropout`, `_seed`.
+    """A model whose dropout is drawn by record from a public seed: the step's where
+    `begin_step` sets one, else a new draw of torch's global generator for each pass.
+    Sets `dropout`, `_seed`.
     """
 
     dropout: float
@@ -121,10 +139,14 @@ class DropsByRecord(nn.Module):
     _step: int | None = None
 
     def begin_step(self, *names: str | int) -> None:
-        """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
+        """Pin dropout to the step called `names` (epoch, step): a replay draws the same
+        masks.
+        """
         self._step = stream_seed(self._seed, "dropout", *names)
 
-    def masks(self, batch: PackedBatch | TextBatch, layout: TimeMajor | ByLength) -> Masks | None:
+    def masks(
+        self, batch: PackedBatch | TextBatch, layout: TimeMajor | ByLength
+    ) -> Masks | None:
         """Dropout for the rows of a layout; None where nothing is dropped."""
         if not self.training or self.dropout == 0:
             return None
@@ -138,12 +160,22 @@ _Compiled = Callable[[int, int, int, int, int, int, float, int], None]
 
 @functools.cache
 def _native_factors() -> _Compiled | None:
-    """`dropout_factors` of the C source; None where it is unavailable or gives other bits."""
+    """`dropout_factors` of the C source; None where it is unavailable or gives other
+    bits.
+    """
     library = native.library(_SOURCE)
     if library is None:
         return None
     function = library.dropout_factors
-    function.argtypes = [c_void_p, c_int64, c_void_p, *2 * [c_int64], c_int32, c_float, c_void_p]
+    function.argtypes = [
+        c_void_p,
+        c_int64,
+        c_void_p,
+        *2 * [c_int64],
+        c_int32,
+        c_float,
+        c_void_p,
+    ]
     function.restype = None
     record = torch.arange(40)
     for rate, width in ((0.1, 1), (0.37, 1501)):
@@ -151,7 +183,10 @@ def _native_factors() -> _Compiled | None:
         columns = masks._column_hashes(
             torch.arange((width + 1) // 2, dtype=torch.int32), 5
         ).unsqueeze(0)
-        ours = masks._is_kept(masks.rows.view(-1, 1, 1), columns)[..., :width] * masks.scale
+        ours = (
+            masks._is_kept(masks.rows.view(-1, 1, 1), columns)[..., :width]
+            * masks.scale
+        )
         if not torch.equal(ours.float(), masks._factors_by(function, columns, width)):
             return None
     return function

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.dp.layers.packing import Rows
-from trainables.dp.layers.recorder import OfRows, Recorder, Views, apply, current, row_factors
+from trainables.dp.layers.recorder import (
+    OfRows,
+    Recorder,
+    Views,
+    apply,
+    current,
+    row_factors,
+)
 from trainables.dp.layers.rounding import Size, row_norms, upper_bound
 from trainables.dp.layers.units import Units
 
@@ -24,8 +31,12 @@ class EmbeddingEntry(OfRows):
     g: Tensor
     rows: Rows
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """Sum the rows of equal (unit, id) first; then plain squares: no n x n Gram is needed."""
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """Sum the rows of equal (unit, id) first; then plain squares: no n x n Gram is
+        needed.
+        """
         squares, size = self._sums(units)
         return upper_bound(squares, size).mul_(weights[self.weight])
 
@@ -42,8 +53,12 @@ class EmbeddingEntry(OfRows):
         pairs, order = (unit * self.weight.shape[0] + self.ids).sort()
         place = torch.zeros_like(pairs)
         torch.cumsum(pairs[1:] != pairs[:-1], 0, out=place[1:])
-        sums = torch.zeros_like(self.g).index_add_(0, place, self.g.index_select(0, order))
-        owner = torch.zeros_like(unit).index_copy_(0, place, unit.index_select(0, order))
+        sums = torch.zeros_like(self.g).index_add_(
+            0, place, self.g.index_select(0, order)
+        )
+        owner = torch.zeros_like(unit).index_copy_(
+            0, place, unit.index_select(0, order)
+        )
         norms = row_norms(self.g).index_select(0, order)
         sizes = torch.zeros_like(norms).index_add_(0, place, norms).square_()
         squares, sizes = (
@@ -52,7 +67,9 @@ class EmbeddingEntry(OfRows):
         )
         return squares, Size(sizes.sqrt_(), rows.rows_of_unit)
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
         """Only the rows that occur are touched."""
         scale = row_factors(units, factors, self.rows)
         g = self.g if scale is None else self.g * scale.unsqueeze(1)
@@ -61,7 +78,9 @@ class EmbeddingEntry(OfRows):
 
 class _TapedEmbedding(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, ids: Tensor, tape: Recorder, rows: Rows) -> Tensor:
+    def forward(
+        ctx: Any, weight: Tensor, ids: Tensor, tape: Recorder, rows: Rows
+    ) -> Tensor:
         ctx.layer = (weight, ids, tape, rows)
         return F.embedding(ids, weight)
 

@@ -1,7 +1,7 @@
 """A linear map whose output rows share parameters: W = S U with a fixed S.
 
-As `Linear` followed by S, but S is applied to the weights instead of the rows, so that both large
-products have as many columns as outputs, not as parts.
+As `Linear` followed by S, but S is applied to the weights instead of the rows, so that
+both large products have as many columns as outputs, not as parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from torch.autograd.function import once_differentiable
 
 from trainables.dp.layers.gram import FixedRows, gram_norms
 from trainables.dp.layers.packing import Rows
-from trainables.dp.layers.precision import as_operand, is_rounding, multiplies_bf16, product
+from trainables.dp.layers.precision import (
+    as_operand,
+    is_rounding,
+    multiplies_bf16,
+    product,
+)
 from trainables.dp.layers.recorder import (
     OfRows,
     Recorder,
@@ -36,8 +41,8 @@ _AT_ONCE = 4_096  # rows of a product, so that their copy stays in the processor
 
 @dataclass(eq=False)
 class FactoredEntry(OfRows):
-    """Rows `x` [n, I] and the gradient of the loss by the output rows, `g` [n, O], of which most
-    may be 0: products read the others.
+    """Rows `x` [n, I] and the gradient of the loss by the output rows, `g` [n, O], of
+    which most may be 0: products read the others.
     """
 
     KNOWN = ("fixed",)
@@ -49,10 +54,16 @@ class FactoredEntry(OfRows):
     fixed: FixedRows | None = None  # what is known of `x`
 
     def __post_init__(self) -> None:
-        self._taught = torch.linalg.vector_norm(self.g, dim=1).nonzero().flatten()  # and NaN
+        self._taught = (
+            torch.linalg.vector_norm(self.g, dim=1).nonzero().flatten()
+        )  # and NaN
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """|S^T sum g x^T|^2, as that of a `Linear` whose output gradients are the rows of g S."""
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """|S^T sum g x^T|^2, as that of a `Linear` whose output gradients are the rows
+        of g S.
+        """
         shared = self.g.new_zeros(len(self.g), self.layer.shares.shape[1])
         shared[self._taught] = self.g[self._taught] @ self.layer.shares
         term = self.x, weights[self.layer.weight]
@@ -60,15 +71,23 @@ class FactoredEntry(OfRows):
         return upper_bound(found.upper, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """|S| sum of |g| |x|, because the released gradient is S^T times a sum of rows g x^T."""
+        """|S| sum of |g| |x|, because the released gradient is S^T times a sum of rows
+        g x^T.
+        """
         of = units.of(self.rows)
-        lengths = upper_row_norms(self.g) * (self.fixed or FixedRows(self.x)).upper_norms(self.x)
+        lengths = upper_row_norms(self.g) * (
+            self.fixed or FixedRows(self.x)
+        ).upper_norms(self.x)
         scale = self.layer.share_norm * math.sqrt(weights[self.layer.weight])
         total = lengths.new_zeros(of.num_units).index_add_(0, of.unit, lengths)
         return Size(total * scale, of.rows_of_unit + len(self.layer.shares))
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
-        """Large products of the rows that are not 0, then a small one straight into the buffer."""
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
+        """Large products of the rows that are not 0, then a small one straight into the
+        buffer.
+        """
         scale = row_factors(units, factors, self.rows)
         total = self.g.new_zeros(self.g.shape[1], self.x.shape[1])
         for some in self._taught.split(_AT_ONCE):
@@ -79,8 +98,9 @@ class FactoredEntry(OfRows):
 
 
 class KnownRows:
-    """The rows of a step: as its products take them, as the tape keeps them, and what is known of
-    the latter. Rows that no step changes are rounded once."""
+    """The rows of a step: as its products take them, as the tape keeps them, and what
+    is known of the latter. Rows that no step changes are rounded once.
+    """
 
     def __init__(self, x: Tensor) -> None:
         self.fixed = self._source = FixedRows(x)
@@ -91,7 +111,9 @@ class KnownRows:
             self.fixed = FixedRows(self._rounded[1])
 
     def are(self, x: Tensor) -> bool:
-        """Whether `x` is that very tensor, unchanged, in products of the same precision."""
+        """Whether `x` is that very tensor, unchanged, in products of the same
+        precision.
+        """
         return self._source.are(x) and (self._rounded is not None) == is_rounding(x)
 
     def pair(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,7 +137,9 @@ class _TapedFactored(torch.autograd.Function):
         ctx.save_for_backward(kept, own)
         ctx.layer = (layer, tape, rows, known.fixed)
         if operand.dtype == torch.bfloat16 and not multiplies_bf16(x.device.type):
-            return F.linear(kept, own.bfloat16().float()).bfloat16()  # sums are float32 in both
+            return F.linear(
+                kept, own.bfloat16().float()
+            ).bfloat16()  # sums are float32 in both
         return F.linear(operand, own.to(operand.dtype))
 
     @staticmethod
@@ -138,8 +162,12 @@ class FactoredLinear(nn.Module):
 
     def __init__(self, in_features: int, shares: Tensor) -> None:
         super().__init__()
-        self.register_buffer("shares", shares)  # a saved U means nothing under another S
-        self.share_norm = float(torch.linalg.matrix_norm(shares.double(), 2)) * (1 + 1e-9)
+        self.register_buffer(
+            "shares", shares
+        )  # a saved U means nothing under another S
+        self.share_norm = float(torch.linalg.matrix_norm(shares.double(), 2)) * (
+            1 + 1e-9
+        )
         self.weight = nn.Parameter(torch.zeros(shares.shape[1], in_features))
         self._known: list[KnownRows] = []
 
@@ -148,10 +176,16 @@ class FactoredLinear(nn.Module):
         return self.shares @ weight
 
     def known_of(self, x: Tensor) -> KnownRows:
-        """What an earlier step found of `x`; nothing yet of another tensor than the last two, so
-        that a check of a few records between two steps costs nothing of the whole batch's."""
-        found = next((known for known in self._known if known.are(x)), None) or KnownRows(x)
-        self._known = [found, *(known for known in self._known if known is not found)][:2]
+        """What an earlier step found of `x`; nothing yet of another tensor than the
+        last two, so that a check of a few records between two steps costs nothing of
+        the whole batch's.
+        """
+        found = next(
+            (known for known in self._known if known.are(x)), None
+        ) or KnownRows(x)
+        self._known = [found, *(known for known in self._known if known is not found)][
+            :2
+        ]
         return found
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
@@ -160,4 +194,6 @@ class FactoredLinear(nn.Module):
         if tape is None or not self.weight.requires_grad:
             return F.linear(x, self.outputs_of(self.weight))
         known = self.known_of(x)
-        return apply(_TapedFactored, x, self.weight, self, known, tape, rows, widen=False)
+        return apply(
+            _TapedFactored, x, self.weight, self, known, tape, rows, widen=False
+        )

@@ -1,13 +1,14 @@
 """Norms of per-unit sums of outer products, without the sums.
 
 For a unit with activation rows a_t and output-gradient rows g_t the weight gradient is
-sum_t g_t a_t^T, and its squared norm sum over t, s of (a_t . a_s)(g_t . g_s) (Goodfellow 2015; Li
-et al. 2021): two small Grams in place of one weight-sized matrix. For a unit of many rows the
-matrix itself is cheaper, so each group of equally long units takes the cheaper way.
+sum_t g_t a_t^T, and its squared norm sum over t, s of (a_t . a_s)(g_t . g_s)
+(Goodfellow 2015; Li et al. 2021): two small Grams in place of one weight-sized matrix.
+For a unit of many rows the matrix itself is cheaper, so each group of equally long
+units takes the cheaper way.
 
-On a CPU with a compiler `_gram.c` computes it, from half of each Gram, in float32. Elsewhere
-batched products do, on a CPU in float64. The rounding of float32 is bounded (see `rounding`), so
-that cancelling rows can make a norm too large and never too small.
+On a CPU with a compiler `_gram.c` computes it, from half of each Gram, in float32.
+Elsewhere batched products do, on a CPU in float64. The rounding of float32 is bounded
+(see `rounding`), so that cancelling rows can make a norm too large and never too small.
 """
 
 import functools
@@ -24,7 +25,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.dp.layers.packing import Rows
-from trainables.dp.layers.rounding import FLOAT32, Size, row_norms, upper_bound, upper_row_norms
+from trainables.dp.layers.rounding import (
+    FLOAT32,
+    Size,
+    row_norms,
+    upper_bound,
+    upper_row_norms,
+)
 from trainables.dp.layers.units import UnitRows, Units
 from trainables.system import native
 
@@ -33,15 +40,20 @@ _MOST_ROWS = 96  # of a unit, as there
 _LANES = 8  # as there
 _TINY = 1e-36  # as there
 _NUMBERS_AT_ONCE = 1 << 20  # of gradients that are formed
-_TO_START, _TO_MEASURE = 500_000, 17  # multiplications in the time of a gradient, of a number of it
+_TO_START, _TO_MEASURE = (
+    500_000,
+    17,
+)  # multiplications in the time of a gradient, of a number of it
 
 Terms = Sequence[tuple[Tensor, float]]
 
 
 class GramNorms(NamedTuple):
-    """`squares` float64[U], each off by at most `relative` * R^2, R being the unit's `size`.
+    """`squares` float64[U], each off by at most `relative` * R^2, R being the unit's
+    `size`.
 
-    `relative` float64[U] is 0 for a unit whose gradient was formed, whatever the others took.
+    `relative` float64[U] is 0 for a unit whose gradient was formed, whatever the others
+    took.
     """
 
     squares: Tensor
@@ -50,12 +62,15 @@ class GramNorms(NamedTuple):
 
     @property
     def upper(self) -> Tensor:
-        """float64[U]: upper bound of the squared norm of the released gradient before clipping."""
+        """float64[U]: upper bound of the squared norm of the released gradient before
+        clipping.
+        """
         return upper_bound(self.squares, self.size, relative=self.relative)
 
 
 class FixedRows:
-    """The Grams and norms of an activation `x` [n, I], computed once while it stays the same.
+    """The Grams and norms of an activation `x` [n, I], computed once while it stays the
+    same.
 
     Full batches of fixed features read one tensor in every step.
     """
@@ -86,46 +101,71 @@ class FixedRows:
 
 
 def _is_same(left: Tensor | None, right: Tensor | None) -> bool:
-    return left is right or (left is not None and right is not None and torch.equal(left, right))
+    return left is right or (
+        left is not None and right is not None and torch.equal(left, right)
+    )
 
 
 def gram_norms(
-    rows: UnitRows, terms: Terms, g: Tensor, ones: float, *, fixed: FixedRows | None = None
+    rows: UnitRows,
+    terms: Terms,
+    g: Tensor,
+    ones: float,
+    *,
+    fixed: FixedRows | None = None,
 ) -> GramNorms:
-    """[U]: sum over `terms` (a, w) of w * |sum_t g_t a_t^T|^2, plus ones * |sum_t g_t|^2.
+    """[U]: sum over `terms` (a, w) of w * |sum_t g_t a_t^T|^2, plus ones * |sum_t
+    g_t|^2.
 
-    All terms share the output gradient `g` [n, O]: the input, recurrent and bias weights of one
-    LSTM direction do. Each `a` is [n, I]. `fixed` has what is known of the only term's.
+    All terms share the output gradient `g` [n, O]: the input, recurrent and bias
+    weights of one LSTM direction do. Each `a` is [n, I]. `fixed` has what is known of
+    the only term's.
     """
     g = rows.regroup(g)
     terms = [(rows.regroup(a), weight) for a, weight in terms]
     inner, width = sum(a.shape[1] for a, _ in terms), g.shape[1]
     compiled = _native_norms() if _is_plain((g, *(a for a, _ in terms))) else None
     most = _longest(inner, width, g, compiled=compiled is not None)
-    # Groups come by falling size: those that are too long for a Gram are the first ones.
+    # Groups come by falling size: those that are too long for a Gram are the first
+    # ones.
     long = sum(size > most for _, _, size in rows.groups)
-    squares, totals, relative = (g.new_zeros(rows.num_units, dtype=torch.float64) for _ in range(3))
+    squares, totals, relative = (
+        g.new_zeros(rows.num_units, dtype=torch.float64) for _ in range(3)
+    )
     place = 0
     for start, number, size in rows.groups[:long]:
         units = rows.units[place : place + number]
-        squares[units] = _by_sum(terms, g[start : start + number * size], start, number, ones)
+        squares[units] = _by_sum(
+            terms, g[start : start + number * size], start, number, ones
+        )
         place += number
     if long < len(rows.groups):
         short = rows.units[place:]
         if compiled is not None:
-            known = [fixed.grams(rows, long, a) if fixed is not None else None for a, _ in terms]
+            known = [
+                fixed.grams(rows, long, a) if fixed is not None else None
+                for a, _ in terms
+            ]
             _compute(compiled, rows, long, terms, g, ones, (squares, totals), known)
             relative[short] = FLOAT32 * _roundings(terms, width, lanes=_LANES)
         else:
             _add_by_gram(rows, long, terms, g, ones, squares)
-            if not _is_double(g):  # in float64 the rounding is covered by that of the sum
+            if not _is_double(
+                g
+            ):  # in float64 the rounding is covered by that of the sum
                 relative[short] = FLOAT32 * _roundings(terms, width, lanes=1)
     if long or compiled is None:
         of_long = slice(sum(number * size for _, number, size in rows.groups[:long]))
         some = of_long if compiled is not None else slice(None)
-        unit = rows.unit if rows.order is None else rows.unit.index_select(0, rows.order)
+        unit = (
+            rows.unit if rows.order is None else rows.unit.index_select(0, rows.order)
+        )
         totals += _sizes(
-            unit[some], rows.num_units, [(a[some], weight) for a, weight in terms], g[some], ones
+            unit[some],
+            rows.num_units,
+            [(a[some], weight) for a, weight in terms],
+            g[some],
+            ones,
         )
     return GramNorms(squares, Size(totals, rows.rows_of_unit), relative)
 
@@ -133,10 +173,10 @@ def gram_norms(
 def _longest(inner: int, width: int, g: Tensor, *, compiled: bool) -> float:
     """Rows of the longest unit whose Grams cost less than its gradient.
 
-    Costs are counted in multiplications. Those of a gradient take twice as long as those of a
-    compiled half of a Gram, and a gradient has a cost of its own, for each number and to be started
-    at all, which is most of it where it is thin; in float64 a Gram costs 2.5 times as much
-    (measured, AMD EPYC).
+    Costs are counted in multiplications. Those of a gradient take twice as long as
+    those of a compiled half of a Gram, and a gradient has a cost of its own, for each
+    number and to be started at all, which is most of it where it is thin; in float64 a
+    Gram costs 2.5 times as much (measured, AMD EPYC).
     """
     size, sides = inner * width, max(inner + width, 1)
     if compiled:
@@ -154,13 +194,16 @@ def product_size(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> Size:
 
 
 def _roundings(terms: Terms, width: int, *, lanes: int) -> int:
-    """Largest number of roundings of one product of two Grams' entries: both products of rows, in
-    lanes, the sums of lanes and remainders, weights, terms."""
+    """Largest number of roundings of one product of two Grams' entries: both products
+    of rows, in lanes, the sums of lanes and remainders, weights, terms.
+    """
     widest = max((a.shape[1] for a, _ in terms), default=0)
     return (widest + width) // lanes + 4 * lanes + len(terms) + 8
 
 
-def _sizes(unit: Tensor, num_units: int, terms: Terms, g: Tensor, ones: float) -> Tensor:
+def _sizes(
+    unit: Tensor, num_units: int, terms: Terms, g: Tensor, ones: float
+) -> Tensor:
     """float64[U]: R of each unit, the rows being of `unit` int64[n]."""
     squares = g.new_full((g.shape[0],), ones + _TINY, dtype=torch.float64)
     for a, weight in terms:
@@ -169,7 +212,9 @@ def _sizes(unit: Tensor, num_units: int, terms: Terms, g: Tensor, ones: float) -
     return norms.new_zeros(num_units).index_add_(0, unit, norms.mul_(squares).sqrt_())
 
 
-_Compiled = Callable[[int, Any, int, int, int, Any, Any, Any, float, Any, int, int], None]
+_Compiled = Callable[
+    [int, Any, int, int, int, Any, Any, Any, float, Any, int, int], None
+]
 
 
 def _is_plain(values: Sequence[Tensor]) -> bool:
@@ -177,7 +222,9 @@ def _is_plain(values: Sequence[Tensor]) -> bool:
 
 
 def _is_double(g: Tensor) -> bool:
-    """Whether batched Grams are computed in float64: on GPUs it may be 64 times slower."""
+    """Whether batched Grams are computed in float64: on GPUs it may be 64 times
+    slower.
+    """
     return g.device.type == "cpu" or g.dtype == torch.float64
 
 
@@ -191,13 +238,17 @@ def _compute(
     out: tuple[Tensor, Tensor],
     known: Sequence[Tensor | None],
 ) -> None:
-    """Set the squares and sizes of all units from `first_group` on; `known` has Grams of terms."""
+    """Set the squares and sizes of all units from `first_group` on; `known` has Grams
+    of terms.
+    """
     sizes = _unit_sizes(rows, first_group)
     begin = rows.groups[first_group][0]
     places = np.array([a[begin:].data_ptr() for a, _ in terms], dtype=np.uint64)
     widths = np.array([a.shape[1] for a, _ in terms], dtype=np.int64)
     weights = np.array([weight for _, weight in terms], dtype=np.float32)
-    grams = np.array([0 if each is None else each.data_ptr() for each in known], dtype=np.uint64)
+    grams = np.array(
+        [0 if each is None else each.data_ptr() for each in known], dtype=np.uint64
+    )
     found = torch.empty(2, len(sizes), dtype=torch.float64)
     compiled(
         len(sizes), sizes.ctypes.data, g[begin:].data_ptr(), g.shape[1], len(terms),
@@ -211,11 +262,15 @@ def _compute(
 def _unit_sizes(rows: UnitRows, first_group: int) -> NDArray[np.int64]:
     """The number of rows of each unit from `first_group` on."""
     groups = rows.groups[first_group:]
-    return np.repeat([size for _, _, size in groups], [number for _, number, _ in groups])
+    return np.repeat(
+        [size for _, _, size in groups], [number for _, number, _ in groups]
+    )
 
 
 def _unit_grams(rows: UnitRows, first_group: int, x: Tensor) -> Tensor:
-    """float32: lower halves of the Grams of all units from `first_group` on, without weight."""
+    """float32: lower halves of the Grams of all units from `first_group` on, without
+    weight.
+    """
     sizes = _unit_sizes(rows, first_group)
     out = torch.empty(int((sizes * (sizes + 1) // 2).sum()), dtype=torch.float32)
     begin = rows.groups[first_group][0]
@@ -232,7 +287,9 @@ def _unit_grams(rows: UnitRows, first_group: int, x: Tensor) -> Tensor:
 
 @functools.cache
 def _native_norms() -> _Compiled | None:
-    """`gram_norms` of the C source; None where it is unavailable or gives other numbers."""
+    """`gram_norms` of the C source; None where it is unavailable or gives other
+    numbers.
+    """
     library = native.library(_SOURCE)
     if library is None:
         return None
@@ -241,11 +298,16 @@ def _native_norms() -> _Compiled | None:
         c_int64, c_void_p, c_void_p, *2 * [c_int64], *3 * [c_void_p], c_float, *3 * [c_void_p]
     ]  # fmt: skip
     function.restype = None
-    rows = Units(torch.tensor([1, 0, 2]), 3).of(Rows(np.repeat(np.arange(3), (9, 5, 3)), 3))
+    rows = Units(torch.tensor([1, 0, 2]), 3).of(
+        Rows(np.repeat(np.arange(3), (9, 5, 3)), 3)
+    )
     random = torch.Generator().manual_seed(2)
     g, a, b = (torch.randn(17, width, generator=random) for width in (24, 11, 8))
     terms = [(a, 0.7), (b, 1.3)]
-    squares, sizes = torch.zeros(3, dtype=torch.float64), _sizes(rows.unit, 3, terms, g, 0.4)
+    squares, sizes = (
+        torch.zeros(3, dtype=torch.float64),
+        _sizes(rows.unit, 3, terms, g, 0.4),
+    )
     _add_by_gram(rows, 0, terms, g, 0.4, squares)
     ways: tuple[Sequence[Tensor | None], ...] = (
         [None, None],
@@ -261,9 +323,16 @@ def _native_norms() -> _Compiled | None:
 
 
 def _add_by_gram(
-    rows: UnitRows, first_group: int, terms: Terms, g: Tensor, ones: float, squares: Tensor
+    rows: UnitRows,
+    first_group: int,
+    terms: Terms,
+    g: Tensor,
+    ones: float,
+    squares: Tensor,
 ) -> None:
-    """Add the squares of all units from `first_group` on; one product a group and factor."""
+    """Add the squares of all units from `first_group` on; one product a group and
+    factor.
+    """
     if _is_double(g):
         g, terms = g.double(), [(a.double(), weight) for a, weight in terms]
     groups = rows.groups[first_group:]
@@ -278,9 +347,13 @@ def _add_by_gram(
         for a, weight in terms:
             own = a[taken].view(number, size, a.shape[1])
             other.view(shape).baddbmm_(own, own.mT, alpha=weight)
-    sizes = torch.from_numpy(_unit_sizes(rows, first_group)).to(g.device, non_blocking=True)
+    sizes = torch.from_numpy(_unit_sizes(rows, first_group)).to(
+        g.device, non_blocking=True
+    )
     # The known size avoids waiting for the device.
-    owner = rows.units[-len(sizes) :].repeat_interleave(sizes.square(), output_size=len(left))
+    owner = rows.units[-len(sizes) :].repeat_interleave(
+        sizes.square(), output_size=len(left)
+    )
     squares.index_add_(0, owner, right.mul_(left).double())
 
 

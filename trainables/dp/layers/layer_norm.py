@@ -17,7 +17,9 @@ from trainables.dp.layers.units import Units
 
 @dataclass(eq=False)
 class LayerNormEntry(OfRows):
-    """Normalised rows `x` [n, D] and the gradient of the loss by the output rows, `g` [n, D]."""
+    """Normalised rows `x` [n, D] and the gradient of the loss by the output rows, `g`
+    [n, D].
+    """
 
     KNOWN = ("_sums",)
 
@@ -28,7 +30,9 @@ class LayerNormEntry(OfRows):
     rows: Rows
     _sums: tuple[Units, dict[nn.Parameter, Tensor]] | None = None
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
         """Vectors: the per-unit gradients themselves, [U, D], are small.
 
         They are kept and reused for the released sum, so no further rounding occurs.
@@ -41,7 +45,9 @@ class LayerNormEntry(OfRows):
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
         """Sum of |g| and of |g * x|, the two orthogonal."""
         rows = units.of(self.rows)
-        squares = torch.zeros(units.num_units, dtype=torch.float64, device=self.g.device)
+        squares = torch.zeros(
+            units.num_units, dtype=torch.float64, device=self.g.device
+        )
         for parameter, values in self._values():
             own = sum_of_norms(values, rows.unit, units.num_units)
             squares += own.square_().mul_(weights[parameter])
@@ -64,7 +70,9 @@ class LayerNormEntry(OfRows):
         if self.bias.requires_grad:
             yield self.bias, self.g
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
         """Column sums."""
         if units is None or factors is None:
             for parameter, values in self._values():
@@ -77,7 +85,13 @@ class LayerNormEntry(OfRows):
 class _TapedLayerNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, tape: Recorder, rows: Rows
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        eps: float,
+        tape: Recorder,
+        rows: Rows,
     ) -> Tensor:
         out, mean, rstd = torch.native_layer_norm(x, [x.shape[1]], weight, bias, eps)
         ctx.save_for_backward(x, mean, rstd)
@@ -90,9 +104,18 @@ class _TapedLayerNorm(torch.autograd.Function):
         x, mean, rstd = ctx.saved_tensors
         weight, bias, tape, rows = ctx.layer
         g_x, _, _ = torch.ops.aten.native_layer_norm_backward(
-            g, x, [x.shape[1]], mean, rstd, weight.detach(), bias.detach(), [True, False, False]
+            g,
+            x,
+            [x.shape[1]],
+            mean,
+            rstd,
+            weight.detach(),
+            bias.detach(),
+            [True, False, False],
         )
-        tape.receive(LayerNormEntry(weight, bias, (x.detach() - mean).mul_(rstd), g, rows))
+        tape.receive(
+            LayerNormEntry(weight, bias, (x.detach() - mean).mul_(rstd), g, rows)
+        )
         return g_x, None, None, None, None, None
 
 
@@ -103,5 +126,7 @@ class LayerNorm(nn.LayerNorm):
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
         if tape is None or not (self.weight.requires_grad or self.bias.requires_grad):
-            return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+            return F.layer_norm(
+                x, self.normalized_shape, self.weight, self.bias, self.eps
+            )
         return apply(_TapedLayerNorm, x, self.weight, self.bias, self.eps, tape, rows)

@@ -36,8 +36,12 @@ class LinearEntry(OfRows):
     g: Tensor
     rows: Rows
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """|sum g x^T|^2 = sum over row pairs of (x.x')(g.g'); the bias adds 1 to x.x'."""
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """|sum g x^T|^2 = sum over row pairs of (x.x')(g.g'); the bias adds 1 to
+        x.x'.
+        """
         return gram_norms(units.of(self.rows), *self._factors(weights)).upper
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
@@ -49,10 +53,16 @@ class LinearEntry(OfRows):
     ) -> tuple[list[tuple[Tensor, float]], Tensor, float]:
         """Terms, output gradient and the bias' weight, as `gram_norms` takes them."""
         terms = [(self.x, weights[self.weight])] if self.weight.requires_grad else []
-        ones = 0.0 if self.bias is None or not self.bias.requires_grad else weights[self.bias]
+        ones = (
+            0.0
+            if self.bias is None or not self.bias.requires_grad
+            else weights[self.bias]
+        )
         return terms, self.g, ones
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
         """One matrix product straight into the flat buffer."""
         scale = row_factors(units, factors, self.rows)
         if self.weight.requires_grad:
@@ -65,11 +75,18 @@ class LinearEntry(OfRows):
 class _TapedLinear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tape: Recorder, rows: Rows
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        tape: Recorder,
+        rows: Rows,
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = (weight, bias, tape, rows)
-        return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+        return F.linear(
+            x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
+        )
 
     @staticmethod
     @once_differentiable
@@ -91,4 +108,6 @@ class Linear(nn.Linear):
         tape = current()
         if tape is None or not any(p.requires_grad for p in self.parameters()):
             return F.linear(x, self.weight, self.bias)
-        return apply(_TapedLinear, as_operand(x), self.weight, self.bias, tape, rows, widen=False)
+        return apply(
+            _TapedLinear, as_operand(x), self.weight, self.bias, tape, rows, widen=False
+        )

@@ -1,13 +1,15 @@
 """A bidirectional LSTM layer over token-packed rows, with an explicit backward pass.
 
-Both directions advance together, one batched product of two a time step, over the records that
-still have a token (time-major rows). The backward direction reads each record from its end, so both
-have the same active rows. The backward pass keeps the gradient `dz` of the gates. Input, recurrent
-and bias weights of a direction share it, so their per-unit norms need one Gram of `dz` (Bu et al.
-2023 for book-keeping in general).
+Both directions advance together, one batched product of two a time step, over the
+records that still have a token (time-major rows). The backward direction reads each
+record from its end, so both have the same active rows. The backward pass keeps the
+gradient `dz` of the gates. Input, recurrent and bias weights of a direction share it,
+so their per-unit norms need one Gram of `dz` (Bu et al. 2023 for book-keeping in
+general).
 
-Equations: Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000), as in `nn.LSTM`;
-gates in the order input, forget, output, cell; one bias (the two of `nn.LSTM` only ever add up).
+Equations: Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000), as in
+`nn.LSTM`; gates in the order input, forget, output, cell; one bias (the two of
+`nn.LSTM` only ever add up).
 """
 
 from __future__ import annotations
@@ -43,11 +45,14 @@ from trainables.dp.layers.units import Units
 def advance(
     gates: Tensor, w_hh: Tensor, layout: TimeMajor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The recurrence of M directions from `gates` [M, T, 4H] of the inputs alone and `w_hh`
-    [M, 4H, H]. Returns gates after their non-linearity (in place), cells, tanh of cells, states.
+    """The recurrence of M directions from `gates` [M, T, 4H] of the inputs alone and
+    `w_hh` [M, 4H, H]. Returns gates after their non-linearity (in place), cells, tanh
+    of cells, states.
     """
     width = w_hh.shape[2]
-    cells, tanh_cells, states = (gates.new_empty(*gates.shape[:2], width) for _ in range(3))
+    cells, tanh_cells, states = (
+        gates.new_empty(*gates.shape[:2], width) for _ in range(3)
+    )
     recurrent = w_hh.transpose(1, 2)
     earlier = 0
     for size, start in zip(layout.sizes, layout.starts, strict=True):
@@ -68,10 +73,15 @@ def advance(
 
 
 def retreat(
-    dh: Tensor, gates: Tensor, cells: Tensor, tanh_cells: Tensor, w_hh: Tensor, layout: TimeMajor
+    dh: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    tanh_cells: Tensor,
+    w_hh: Tensor,
+    layout: TimeMajor,
 ) -> Tensor:
-    """Gradient of the gates before their non-linearity, [M, T, 4H], from the results of `advance`
-    and the gradient `dh` [M, T, H] of the states, which is overwritten.
+    """Gradient of the gates before their non-linearity, [M, T, 4H], from the results of
+    `advance` and the gradient `dh` [M, T, H] of the states, which is overwritten.
     """
     width = w_hh.shape[2]
     i, f, o, g = torch.split(gates, width, 2)
@@ -110,7 +120,8 @@ def retreat(
 
 @dataclass(eq=False)
 class LstmEntry:
-    """Inputs `x` [2][T, I], earlier states `h` [2, T, H] and gate gradients `dz` [2, T, 4H].
+    """Inputs `x` [2][T, I], earlier states `h` [2, T, H] and gate gradients `dz` [2, T,
+    4H].
 
     Direction 1 has its rows in reversed time; within a direction all three agree.
     """
@@ -126,10 +137,16 @@ class LstmEntry:
         """Input and recurrent weights and bias."""
         return self.layer.weight_ih, self.layer.weight_hh, self.layer.bias
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """Sum over row pairs of (x.x' w_ih + h.h' w_hh + w_b)(dz.dz'), over both directions."""
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """Sum over row pairs of (x.x' w_ih + h.h' w_hh + w_b)(dz.dz'), over both
+        directions.
+        """
         rows = units.of(self.layout.rows)
-        near, far = (gram_norms(rows, *self._factors(weights, way)).upper for way in (0, 1))
+        near, far = (
+            gram_norms(rows, *self._factors(weights, way)).upper for way in (0, 1)
+        )
         return near + far
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
@@ -141,7 +158,9 @@ class LstmEntry:
     def _factors(
         self, weights: Mapping[nn.Parameter, float], direction: int
     ) -> tuple[list[tuple[Tensor, float]], Tensor, float]:
-        """Terms, gate gradient and the bias' weight of a direction, as `gram_norms` takes them."""
+        """Terms, gate gradient and the bias' weight of a direction, as `gram_norms`
+        takes them.
+        """
         layer = self.layer
         terms = [
             (a[direction], weights[w])
@@ -149,7 +168,9 @@ class LstmEntry:
         ]
         return terms, self.dz[direction], weights[layer.bias]
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
         """Three products a direction."""
         scale = row_factors(units, factors, self.layout.rows)
         layer = self.layer
@@ -173,7 +194,11 @@ class LstmEntry:
 
 
 def _forward(
-    x: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Tensor, bias: Tensor, layout: TimeMajor
+    x: tuple[Tensor, Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    bias: Tensor,
+    layout: TimeMajor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gates after their non-linearity, cells, tanh of cells, states; each [2, T, .]."""
     gates = bias.new_empty(2, x[0].shape[0], w_ih.shape[1])
@@ -223,7 +248,9 @@ class _BiLstm(torch.autograd.Function):
         return g_x, None, None, None, *map(views.get, parameters)
 
 
-def _by_torch(w_ih: Tensor, w_hh: Tensor, bias: Tensor, x: Tensor, layout: TimeMajor) -> Tensor:
+def _by_torch(
+    w_ih: Tensor, w_hh: Tensor, bias: Tensor, x: Tensor, layout: TimeMajor
+) -> Tensor:
     """The same by torch, whose gates come in the order input, forget, cell, output."""
     weights = []
     for direction in (0, 1):
@@ -233,15 +260,21 @@ def _by_torch(w_ih: Tensor, w_hh: Tensor, bias: Tensor, x: Tensor, layout: TimeM
         weights.append(torch.zeros_like(bias[direction]))
     state = x.new_zeros(2, layout.num_records, w_hh.shape[2])
     sizes = torch.tensor(layout.sizes)
-    with torch.backends.cudnn.flags(enabled=False):  # which wants all weights in one piece
+    with torch.backends.cudnn.flags(
+        enabled=False
+    ):  # which wants all weights in one piece
         # Packed rows: with biases, one layer, no dropout, training, both directions.
-        return torch.lstm(x, sizes, (state, state), weights, True, 1, 0.0, True, True)[0]
+        return torch.lstm(x, sizes, (state, state), weights, True, 1, 0.0, True, True)[
+            0
+        ]
 
 
 class BiLstm(nn.Module):
-    """Both directions of one LSTM layer: packed rows [T, input_size] -> [T, 2 * hidden_size].
+    """Both directions of one LSTM layer: packed rows [T, input_size] -> [T, 2 *
+    hidden_size].
 
-    Parameters (direction first): `weight_ih` [2, 4H, I], `weight_hh` [2, 4H, H], `bias` [2, 4H].
+    Parameters (direction first): `weight_ih` [2, 4H, I], `weight_hh` [2, 4H, H], `bias`
+    [2, 4H].
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -260,4 +293,6 @@ class BiLstm(nn.Module):
         maps = self.weight_ih, self.weight_hh, self.bias
         if is_plain():
             return _by_torch(*maps, x, layout)
-        return apply(_BiLstm, as_operand(x), self, layout, current(), *maps, widen=False)
+        return apply(
+            _BiLstm, as_operand(x), self, layout, current(), *maps, widen=False
+        )

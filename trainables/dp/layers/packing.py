@@ -1,12 +1,14 @@
-"""Token-packed layouts: the order of an activation's rows, so that no padding is computed.
+"""Token-packed layouts: the order of an activation's rows, so that no padding is
+computed.
 
-A batch arrives *packed*: its records' tokens one after another. Two orders of the same rows are
-used inside the models:
+A batch arrives *packed*: its records' tokens one after another. Two orders of the same
+rows are used inside the models:
 
-- time-major (`TimeMajor`): records by falling length, the first token of each, then the second of
-  each that has one, ... A recurrence over time then works on the first `sizes[t]` rows of a state.
-- record-major by falling length (`ByLength`): records of equal length lie side by side, so they can
-  be viewed as (records, length, width) without a copy.
+- time-major (`TimeMajor`): records by falling length, the first token of each, then the
+  second of each that has one, ... A recurrence over time then works on the first
+  `sizes[t]` rows of a state.
+- record-major by falling length (`ByLength`): records of equal length lie side by side,
+  so they can be viewed as (records, length, width) without a copy.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ from trainables.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Which record (0..num_records-1, in the batch's order) each row of an activation is of."""
+    """Which record (0..num_records-1, in the batch's order) each row of an activation
+    is of.
+    """
 
     record: np.ndarray  # int64[n]
     num_records: int
@@ -39,7 +43,8 @@ class TimeMajor:
     starts: tuple[int, ...]  # first row of time t
     source: Tensor  # int64[T], row here -> row of the packed batch
     place: Tensor  # int64[T], row of the packed batch -> row here
-    reverse: Tensor  # int64[T], row of (t, b) -> row of (length_b - 1 - t, b); its own inverse
+    # int64[T], row of (t, b) -> row of (length_b - 1 - t, b); its own inverse
+    reverse: Tensor
     last: Tensor  # int64[B], row of each record's last token, records in `order`
     previous: Tensor  # int64[T-B], row of (t - 1, b) for the rows after the first B
 
@@ -58,8 +63,12 @@ class ByLength:
     source: Tensor  # int64[T], row here -> row of the packed batch
     place: Tensor  # int64[T], row of the packed batch -> row here
     position: Tensor  # int64[T], place of the row within its record
-    first: Tensor  # int64[B], row of the first token of each record, in the batch's order
-    groups: tuple[tuple[int, int, int], ...]  # first row, number of records, their length
+    first: (
+        Tensor  # int64[B], row of the first token of each record, in the batch's order
+    )
+    groups: tuple[
+        tuple[int, int, int], ...
+    ]  # first row, number of records, their length
 
 
 def falling_order(lengths: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,7 +85,9 @@ def falling_order(lengths: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def tensor_like(values: np.ndarray, like: Tensor) -> Tensor:
     """`values` on the device of `like`."""
-    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
+    return torch.from_numpy(np.ascontiguousarray(values)).to(
+        like.device, non_blocking=True
+    )
 
 
 def equal_runs(falling: np.ndarray) -> tuple[tuple[int, int, int], ...]:
@@ -124,7 +135,9 @@ def time_major(lengths: Tensor) -> TimeMajor:
 
 
 def by_length(lengths: Tensor) -> ByLength:
-    """Record-major rows of records of these `lengths` (int64[B], each >= 1), the longest first."""
+    """Record-major rows of records of these `lengths` (int64[B], each >= 1), the
+    longest first.
+    """
     sizes, order, falling = falling_order(lengths)
     starts = np.cumsum(falling) - falling
     record = np.repeat(order, falling)
@@ -148,5 +161,9 @@ def one_row_each(num_records: int) -> Rows:
 
 
 def mean_over_record(x: Tensor, record: Tensor, lengths: Tensor) -> Tensor:
-    """Rows [n, D] of `record` int64[n] -> [B, D], the mean of each record, in the batch's order."""
-    return x.new_zeros(len(lengths), x.shape[1]).index_add(0, record, x) / lengths.unsqueeze(1)
+    """Rows [n, D] of `record` int64[n] -> [B, D], the mean of each record, in the
+    batch's order.
+    """
+    return x.new_zeros(len(lengths), x.shape[1]).index_add(
+        0, record, x
+    ) / lengths.unsqueeze(1)

@@ -1,11 +1,12 @@
 """bf16 products inside fp32 training.
 
-Under `passes_in("bf16", device)` the linear maps and the LSTM's input products, forward and towards
-their inputs, take bfloat16 operands (torch's autocast does the same to foreign layers).
-Computations that privacy depends on stay float32: a layer records the *rounded* activation and
-output gradient, widened, on the tape, and the norm of a unit and its clipped sum are computed from
-these same float32 numbers. A unit's contribution is therefore at most C whatever was rounded
-before. Recurrences, attention, normalisation, the CRF, losses, parameters and Adam are float32 too.
+Under `passes_in("bf16", device)` the linear maps and the LSTM's input products, forward
+and towards their inputs, take bfloat16 operands (torch's autocast does the same to
+foreign layers). Computations that privacy depends on stay float32: a layer records the
+*rounded* activation and output gradient, widened, on the tape, and the norm of a unit
+and its clipped sum are computed from these same float32 numbers. A unit's contribution
+is therefore at most C whatever was rounded before. Recurrences, attention,
+normalisation, the CRF, losses, parameters and Adam are float32 too.
 """
 
 from collections.abc import Iterator
@@ -30,10 +31,13 @@ def passes_in(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def multiplies_bf16(device: str = "cpu") -> bool:
-    """Whether a device of this type has instructions for such products. Without, PyTorch takes
-    about three times as long for them as for float32's."""
+    """Whether a device of this type has instructions for such products. Without,
+    PyTorch takes about three times as long for them as for float32's.
+    """
     there = torch.cpu.get_capabilities()
-    return device != "cpu" or any(there.get(n) for n in ("avx512_bf16", "amx_bf16", "bf16"))
+    return device != "cpu" or any(
+        there.get(n) for n in ("avx512_bf16", "amx_bf16", "bf16")
+    )
 
 
 def is_rounding(x: Tensor) -> bool:

@@ -1,9 +1,10 @@
-"""The tape: entries that layers record during one backward pass instead of weight gradients.
+"""The tape: entries that layers record during one backward pass instead of weight
+gradients.
 
-While a tape is active, a layer's backward returns only the gradient of its input and records an
-`LayerRecord`: the activations and output gradients from which any weighted sum of per-record weight
-gradients, and its per-unit norms, can be computed afterwards (book-keeping, Bu et al. 2023).
-Without a tape the layers are ordinary autograd.
+While a tape is active, a layer's backward returns only the gradient of its input and
+records an `LayerRecord`: the activations and output gradients from which any weighted
+sum of per-record weight gradients, and its per-unit norms, can be computed afterwards
+(book-keeping, Bu et al. 2023). Without a tape the layers are ordinary autograd.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from trainables.dp.layers.packing import Rows
 from trainables.dp.layers.rounding import Size
 from trainables.dp.layers.units import Units
 
-Views = Mapping[nn.Parameter, Tensor]  # where the gradient of each trainable parameter is added
+Views = Mapping[
+    nn.Parameter, Tensor
+]  # where the gradient of each trainable parameter is added
 
 
 class LayerRecord(Protocol):
@@ -31,17 +34,27 @@ class LayerRecord(Protocol):
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """The trainable parameters whose gradient this entry determines."""
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """float64[U]: sum over the parameters of weights[p] * |gradient of p by unit|^2.
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """float64[U]: sum over the parameters of weights[p] * |gradient of p by
+        unit|^2.
 
-        An upper bound for the float32 result of `add_gradient` with factor 1 (see `rounding`).
+        An upper bound for the float32 result of `add_gradient` with factor 1 (see
+        `rounding`).
         """
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """Sum over a unit's rows of the norm of each row's gradient, in the same scale."""
+        """Sum over a unit's rows of the norm of each row's gradient, in the same
+        scale.
+        """
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
-        """Add sum over units of factors[u] * gradient into `views`; None: factor 1 for all."""
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
+        """Add sum over units of factors[u] * gradient into `views`; None: factor 1 for
+        all.
+        """
 
     def without(self, units: Units, dropped: Tensor) -> LayerRecord:
         """The same with zero rows for the units that are True in `dropped` [U]."""
@@ -49,14 +62,17 @@ class LayerRecord(Protocol):
 
 @dataclass(eq=False)
 class Recorder:
-    """Entries in the order of the backward pass; with `views`, gradients are added at once."""
+    """Entries in the order of the backward pass; with `views`, gradients are added at
+    once.
+    """
 
     views: Views | None = None
     entries: list[LayerRecord] = field(default_factory=list)
 
     def receive(self, entry: LayerRecord) -> None:
-        """Called by a layer's backward. Tensors of the entry must be detached: an attached
-        activation would form a reference cycle with this tape."""
+        """Called by a layer's backward. Tensors of the entry must be detached: an
+        attached activation would form a reference cycle with this tape.
+        """
         if not entry.parameters:
             return
         if self.views is None:
@@ -70,7 +86,9 @@ _IS_PLAIN: ContextVar[bool] = ContextVar("is_plain", default=False)
 
 
 def current() -> Recorder | None:
-    """The active tape, if any. Layers read it in `forward`; their backward uses the same one."""
+    """The active tape, if any. Layers read it in `forward`; their backward uses the
+    same one.
+    """
     return _ACTIVE.get()
 
 
@@ -85,14 +103,17 @@ def recording(tape: Recorder) -> Iterator[Recorder]:
 
 
 def is_plain() -> bool:
-    """Whether layers with a backward pass of their own leave it to autograd (see `plain`)."""
+    """Whether layers with a backward pass of their own leave it to autograd (see
+    `plain`).
+    """
     return _IS_PLAIN.get()
 
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """A context of passes without a tape and without a hand-written backward pass: the same losses
-    by torch's own operations and libraries, in the type of the weights."""
+    """A context of passes without a tape and without a hand-written backward pass: the
+    same losses by torch's own operations and libraries, in the type of the weights.
+    """
     tape, was = _ACTIVE.set(None), _IS_PLAIN.set(True)
     try:
         yield
@@ -106,7 +127,8 @@ def apply(
 ) -> Tensor:
     """`function.apply` on float32, whatever `layers.precision` makes of other layers.
 
-    With `widen=False` numbers are passed as they are, and the function handles the precision.
+    With `widen=False` numbers are passed as they are, and the function handles the
+    precision.
     """
     device = next((x.device.type for x in arguments if isinstance(x, Tensor)), "cpu")
     if not torch.is_autocast_enabled(device):
@@ -120,7 +142,9 @@ def apply(
         return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]  # torch's
 
 
-def row_factors(units: Units | None, factors: Tensor | None, rows: Rows) -> Tensor | None:
+def row_factors(
+    units: Units | None, factors: Tensor | None, rows: Rows
+) -> Tensor | None:
     """[n]: the factor of each row's unit, or None where all are 1."""
     if units is None or factors is None:
         return None
@@ -148,8 +172,8 @@ def clear_units(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Te
 
 
 class OfRows:
-    """An entry whose rows are `g` and, in some, `x`. `KNOWN` are fields with what it found of them,
-    None at first.
+    """An entry whose rows are `g` and, in some, `x`. `KNOWN` are fields with what it
+    found of them, None at first.
     """
 
     rows: Rows
@@ -168,7 +192,9 @@ class OfRows:
     def without(self, units: Units, dropped: Tensor) -> Self:
         """Rows of the dropped units set to 0."""
         values = {n: values for n, values in vars(self).items() if n in ("x", "g")}
-        cleared = {n: clear_units(v, units, dropped, self.rows) for n, v in values.items()}
+        cleared = {
+            n: clear_units(v, units, dropped, self.rows) for n, v in values.items()
+        }
         found: Self = replace(cast(Any, self), **cleared, **dict.fromkeys(self.KNOWN))
         return found
 

@@ -1,17 +1,21 @@
-"""Bounds on the float32 rounding of a unit's gradient, which make its norm an upper bound.
+"""Bounds on the float32 rounding of a unit's gradient, which make its norm an upper
+bound.
 
-A unit's gradient is a sum over its rows. Where the rows nearly cancel, a norm found from Grams, and
-the sum itself, are differences of large numbers. Both errors are proportional to the *size* of the
-unit, R = sum over rows of the norm of the row's own gradient (Higham 2002, section 3.1: a sum of n
-terms in any order is off by at most n u / (1 - n u) times the sum of their absolute values):
+A unit's gradient is a sum over its rows. Where the rows nearly cancel, a norm found
+from Grams, and the sum itself, are differences of large numbers. Both errors are
+proportional to the *size* of the unit, R = sum over rows of the norm of the row's own
+gradient (Higham 2002, section 3.1: a sum of n terms in any order is off by at most n u
+/ (1 - n u) times the sum of their absolute values):
 
-- of a squared norm S computed from Grams, at most e R^2, e the rounding of the Grams' entries;
+- of a squared norm S computed from Grams, at most e R^2, e the rounding of the Grams'
+  entries;
 - of the norm of a sum of n rows, when computed and when released, at most n u R each.
 
-The released gradient of a unit with factor f has norm at most f (sqrt(S + e R^2) + 2 n u R), and f
-is chosen from that bound. On records whose rows do not cancel, R is a few norms and the bound is
-about 1e-5 above the norm. A unit whose rows cancel to less than a `MOST_CANCELLED`th of R is
-clipped further, so that its rows' rounding is not visible in the sum with other units either.
+The released gradient of a unit with factor f has norm at most f (sqrt(S + e R^2) + 2 n
+u R), and f is chosen from that bound. On records whose rows do not cancel, R is a few
+norms and the bound is about 1e-5 above the norm. A unit whose rows cancel to less than
+a `MOST_CANCELLED`th of R is clipped further, so that its rows' rounding is not visible
+in the sum with other units either.
 """
 
 import math
@@ -30,9 +34,10 @@ _OF_ITS_OWN = 16  # roundings of a row's gradient that are not sums: scaling, ty
 class Size(NamedTuple):
     """What bounds the rounding of each unit's gradient.
 
-    `total` float64[U]: R of each unit. `terms` int64[U]: most roundings that one number of that
-    unit's gradient meets. Both are functions of the unit alone: a number of the whole batch, such
-    as its longest unit, would let one record move the factors of all others.
+    `total` float64[U]: R of each unit. `terms` int64[U]: most roundings that one number
+    of that unit's gradient meets. Both are functions of the unit alone: a number of the
+    whole batch, such as its longest unit, would let one record move the factors of all
+    others.
     """
 
     total: Tensor
@@ -40,7 +45,9 @@ class Size(NamedTuple):
 
     @property
     def rounding(self) -> Tensor:
-        """float64[U]: bound of the float32 rounding in the norm of the released gradient."""
+        """float64[U]: bound of the float32 rounding in the norm of the released
+        gradient.
+        """
         # Once for the sum whose norm is taken, once for the sum that is released.
         return 2 * FLOAT32 * self.total * (self.terms + _OF_ITS_OWN)
 
@@ -51,11 +58,14 @@ def joint_size(sizes: Sequence[Size]) -> Size:
     return Size(total, torch.stack([size.terms for size in sizes]).sum(0))
 
 
-def upper_bound(squares: Tensor, size: Size, *, relative: Tensor | float = 0.0) -> Tensor:
-    """float64[U]: upper bound of the squared norm of each unit's released gradient, unclipped.
+def upper_bound(
+    squares: Tensor, size: Size, *, relative: Tensor | float = 0.0
+) -> Tensor:
+    """float64[U]: upper bound of the squared norm of each unit's released gradient,
+    unclipped.
 
-    `squares` [U] as computed, off by at most `relative` * R^2, a number or one for each unit;
-    negative where all cancels.
+    `squares` [U] as computed, off by at most `relative` * R^2, a number or one for each
+    unit; negative where all cancels.
     """
     exact = (squares + relative * size.total.square()).clamp_min(0).sqrt()
     bound = exact + size.rounding
@@ -64,7 +74,9 @@ def upper_bound(squares: Tensor, size: Size, *, relative: Tensor | float = 0.0) 
 
 def row_norms(rows: Tensor) -> Tensor:
     """float64[n]: the norms of `rows` [n, ...]."""
-    norms: Tensor = torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64)
+    norms: Tensor = torch.linalg.vector_norm(
+        rows.flatten(1), dim=1, dtype=torch.float64
+    )
     return norms
 
 
@@ -72,7 +84,9 @@ def upper_row_norms(rows: Tensor) -> Tensor:
     """float64[n]: at least the norms of `rows` [n, I], in one pass of float32."""
     norms = torch.linalg.vector_norm(rows, dim=1).double()
     # Squares are rounded once and added in some order; below 1e-19 they vanish.
-    upper: Tensor = norms * (1 + FLOAT32 * (rows.shape[1] + 2)) + 1e-19 * math.sqrt(rows.shape[1])
+    upper: Tensor = norms * (1 + FLOAT32 * (rows.shape[1] + 2)) + 1e-19 * math.sqrt(
+        rows.shape[1]
+    )
     return upper
 
 

@@ -1,10 +1,10 @@
-"""Entries of shared parameters, whose gradients add up before any norm is taken, and of an
-embedding table whose transpose is also the output map.
+"""Entries of shared parameters, whose gradients add up before any norm is taken, and of
+an embedding table whose transpose is also the output map.
 
-The table's gradient by one unit is sum_t e_t g_t^T (rows looked up) + sum_s h_s x_s^T (output
-rows), with e_t the indicator of the id at t. The squared norm is that of both parts plus twice
-their inner product, sum over s, t of h_s[id_t] (x_s . g_t): two small Grams, no unit's gradient is
-formed.
+The table's gradient by one unit is sum_t e_t g_t^T (rows looked up) + sum_s h_s x_s^T
+(output rows), with e_t the indicator of the id at t. The squared norm is that of both
+parts plus twice their inner product, sum over s, t of h_s[id_t] (x_s . g_t): two small
+Grams, no unit's gradient is formed.
 """
 
 from __future__ import annotations
@@ -29,17 +29,25 @@ _CELLS = 4_000_000  # numbers of a Gram held at once
 
 @dataclass(eq=False)
 class TiedEntry:
-    """Entries with a parameter in common. Exact and slow: each unit's gradient is formed."""
+    """Entries with a parameter in common. Exact and slow: each unit's gradient is
+    formed.
+    """
 
     entries: list[LayerRecord]
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """Of all entries, each once."""
-        return tuple(dict.fromkeys(p for entry in self.entries for p in entry.parameters))
+        return tuple(
+            dict.fromkeys(p for entry in self.entries for p in entry.parameters)
+        )
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """Squared norms by definition, plus the rounding bound of both ways of adding up."""
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """Squared norms by definition, plus the rounding bound of both ways of adding
+        up.
+        """
         views = {p: torch.empty_like(p) for p in self.parameters}
         norms = []
         for unit in range(units.num_units):
@@ -50,7 +58,10 @@ class TiedEntry:
             for entry in self.entries:
                 entry.without(units, others).add_gradient(None, None, views)
             norms.append(
-                sum(weights[p] * view.double().square().sum() for p, view in views.items())
+                sum(
+                    weights[p] * view.double().square().sum()
+                    for p, view in views.items()
+                )
             )
         squares = torch.stack([torch.as_tensor(norm) for norm in norms])
         return upper_bound(squares, self.size(units, weights))
@@ -59,7 +70,9 @@ class TiedEntry:
         """The uses' sizes add up, as their gradients do."""
         return joint_size([entry.size(units, weights) for entry in self.entries])
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
         """One use after the other."""
         for entry in self.entries:
             entry.add_gradient(units, factors, views)
@@ -76,11 +89,18 @@ class TiedTableEntry(TiedEntry):
         super().__init__([head, lookup])
         self.lookup, self.head = lookup, head
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """Both parts' squares and twice their inner product, with the rounding bound of each."""
-        own = self.lookup.squared_norms(units, weights) + self.head.squared_norms(units, weights)
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """Both parts' squares and twice their inner product, with the rounding bound of
+        each.
+        """
+        own = self.lookup.squared_norms(units, weights) + self.head.squared_norms(
+            units, weights
+        )
         crossed = self._inner_products(units).mul_(2 * weights[self.head.weight])
-        # The Grams of the two parts are as wide as the table; their sum has a root of its depth.
+        # The Grams of the two parts are as wide as the table; their sum has a root of
+        # its depth.
         relative = FLOAT32 * (self.head.x.shape[1] + 64)
         return upper_bound(own + crossed, self.size(units, weights), relative=relative)
 
@@ -104,15 +124,24 @@ class TiedTableEntry(TiedEntry):
 
 
 def combine(entries: Sequence[LayerRecord]) -> list[LayerRecord]:
-    """Entries that share parameters (also through a third) become one; the others stay."""
+    """Entries that share parameters (also through a third) become one; the others
+    stay.
+    """
     found: list[list[LayerRecord]] = []
     for entry in entries:
         touched = [
             group
             for group in found
-            if any(p is q for other in group for q in other.parameters for p in entry.parameters)
+            if any(
+                p is q
+                for other in group
+                for q in other.parameters
+                for p in entry.parameters
+            )
         ]
-        found = [group for group in found if all(group is not other for other in touched)]
+        found = [
+            group for group in found if all(group is not other for other in touched)
+        ]
         found.append([*(old for group in touched for old in group), entry])
     known: dict[tuple[Rows, ...], Rows] = {}
     return [
@@ -126,14 +155,17 @@ def combine(entries: Sequence[LayerRecord]) -> list[LayerRecord]:
 def of_parts(
     entries: Sequence[LayerRecord], known: dict[tuple[Rows, ...], Rows]
 ) -> LinearEntry | None:
-    """The entry of one linear map, where `entries` are its uses on parts of a batch, each with rows
-    of its own. `known` keeps the rows of all parts, so that all maps are regrouped once.
+    """The entry of one linear map, where `entries` are its uses on parts of a batch,
+    each with rows of its own. `known` keeps the rows of all parts, so that all maps are
+    regrouped once.
     """
     uses = [entry for entry in entries if isinstance(entry, LinearEntry)]
     first, rows = uses[0] if uses else None, tuple(use.rows for use in uses)
     if first is None or len(uses) < len(entries) or len(set(rows)) < len(rows):
         return None
-    if any(use.weight is not first.weight or use.bias is not first.bias for use in uses):
+    if any(
+        use.weight is not first.weight or use.bias is not first.bias for use in uses
+    ):
         return None
     if rows not in known:
         record = np.concatenate([each.record for each in rows])

@@ -13,8 +13,8 @@ from trainables.dp.layers.packing import Rows, equal_runs
 class UnitRows:
     """The rows of an activation regrouped so that the rows of one unit are contiguous.
 
-    Units with equally many rows are adjacent, so each group can be viewed as (units, rows of each,
-    width). A unit without rows is in no group.
+    Units with equally many rows are adjacent, so each group can be viewed as (units,
+    rows of each, width). A unit without rows is in no group.
     """
 
     unit: Tensor  # int64[n], unit of each row, in the activation's own order
@@ -22,7 +22,9 @@ class UnitRows:
     groups: tuple[tuple[int, int, int], ...]  # first row, number of units, rows of each
     units: Tensor  # int64[number of units with rows], in the order of the groups
     num_units: int
-    rows_of_unit: Tensor  # int64[U]; what a bound reads, so that it depends on its unit alone
+    rows_of_unit: (
+        Tensor  # int64[U]; what a bound reads, so that it depends on its unit alone
+    )
 
     def regroup(self, values: Tensor) -> Tensor:
         """The rows of `values` in group order (no copy where they already are)."""
@@ -50,7 +52,8 @@ class Units:
     def _group(self, rows: Rows) -> UnitRows:
         unit = self.of_record[rows.record]
         counts = np.bincount(unit, minlength=self.num_units)
-        # Largest units first; within one size by number, the rows of a unit as they come.
+        # Largest units first; within one size by number, the rows of a unit as they
+        # come.
         order = np.lexsort((unit, -counts[unit]))
         units = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         in_place = bool((order == np.arange(unit.size)).all())

@@ -1,4 +1,6 @@
-"""The learning rate falls along half a cosine to 0 (Loshchilov and Hutter 2017, no restarts)."""
+"""The learning rate falls along half a cosine to 0 (Loshchilov and Hutter 2017, no
+restarts).
+"""
 
 import math
 

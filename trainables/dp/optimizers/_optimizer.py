@@ -8,8 +8,9 @@ from trainables.errors import InvalidInput
 
 
 class Optimizer:
-    """An optimiser of torch over the parameters of a layout in one group, its state under flat
-    names `optimizer.PARAMETER.NAME`. `learning_rate` is that of the next step.
+    """An optimiser of torch over the parameters of a layout in one group, its state
+    under flat names `optimizer.PARAMETER.NAME`. `learning_rate` is that of the next
+    step.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
@@ -45,7 +46,11 @@ class Optimizer:
             if first != "optimizer":
                 continue
             k, _, name = rest.partition(".")
-            parameter = self._parameters[int(k)] if int(k) < len(self._parameters) else None
+            parameter = (
+                self._parameters[int(k)] if int(k) < len(self._parameters) else None
+            )
             if parameter is None or (value.dim() and value.shape != parameter.shape):
-                raise InvalidInput("expected optimiser state of this model, got another model's")
+                raise InvalidInput(
+                    "expected optimiser state of this model, got another model's"
+                )
             self._optimizer.state[parameter][name] = value.to(parameter.device).clone()

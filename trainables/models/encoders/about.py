@@ -1,8 +1,9 @@
-"""An encoder of `sweep pretrain` by its description and its pretraining texts, without its weights
-(and without torch).
+"""An encoder of `sweep pretrain` by its description and its pretraining texts, without
+its weights (and without torch).
 
-Whether it has learnt from private records is decided by texts, not by names: its folder has the
-hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted; see `data.learnt`).
+Whether it has learnt from private records is decided by texts, not by names: its folder
+has the hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted; see
+`data.learnt`).
 """
 
 import json
@@ -13,7 +14,12 @@ from typing import Any
 
 from trainables import catalogue
 from trainables.data.corpus import Corpus
-from trainables.data.training_overlap import THRESHOLDS, keys_of, read_hashes, shares_records
+from trainables.data.training_overlap import (
+    THRESHOLDS,
+    keys_of,
+    read_hashes,
+    shares_records,
+)
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import read_written_json
 
@@ -25,7 +31,9 @@ _SHIPPED = Path(__file__).with_name("shipped")
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """`card` lists the corpora of the encoder; `layers` are those whose states are features."""
+    """`card` lists the corpora of the encoder; `layers` are those whose states are
+    features.
+    """
 
     place: Path
     card: Mapping[str, Any]
@@ -33,9 +41,13 @@ class About:
 
     @property
     def corpora(self) -> tuple[str, ...]:
-        """Names of the pretraining corpora, and the encoder that the pretraining started from."""
+        """Names of the pretraining corpora, and the encoder that the pretraining
+        started from.
+        """
         own = (str(each["name"]) for each in self.card["corpora"])
-        return tuple(dict.fromkeys((*own, *map(str, self.card.get("corpora_of_start", ())))))
+        return tuple(
+            dict.fromkeys((*own, *map(str, self.card.get("corpora_of_start", ()))))
+        )
 
     @property
     def name(self) -> str:
@@ -43,18 +55,22 @@ class About:
         return str(self.card.get("name", self.place.name))
 
     def public_inputs(self, *, is_private: bool) -> Iterator[str]:
-        """In words: what fixed lists of texts took out of its corpora, and for private data the
-        comparison that `require_unlearnt` made.
+        """In words: what fixed lists of texts took out of its corpora, and for private
+        data the comparison that `require_unlearnt` made.
         """
         if lists := self.card.get("left_out_by_the_lists_of", ()):
-            number = sum(int(each.get("texts_left_out", 0)) for each in self.card["corpora"])
+            number = sum(
+                int(each.get("texts_left_out", 0)) for each in self.card["corpora"]
+            )
             yield (
-                f"fixed lists of texts that the corpora of the encoder {self.name} share with"
+                f"fixed lists of texts that the corpora of the encoder {self.name}"
+                f" share with"
                 f" {', '.join(lists)}, which took {number} out of its pretraining"
             )
         if is_private:
             yield (
-                f"the pretraining texts of the encoder {self.name}, which share no more records"
+                f"the pretraining texts of the encoder {self.name}, which share no more"
+                f" records"
                 f" with the data than chance explains ({THRESHOLDS})"
             )
 
@@ -65,8 +81,8 @@ def shipped_encoders() -> tuple[str, ...]:
 
 
 def about_of(encoder: str) -> About | None:
-    """The description of an encoder that ships or of a folder of `sweep pretrain`; None for any
-    other place.
+    """The description of an encoder that ships or of a folder of `sweep pretrain`; None
+    for any other place.
 
     Raises: InvalidData where its file is damaged.
     """
@@ -86,14 +102,17 @@ def about_of(encoder: str) -> About | None:
     return found
 
 
-def write_about(place: Path, *, card: Mapping[str, Any], layers: tuple[int, ...]) -> None:
+def write_about(
+    place: Path, *, card: Mapping[str, Any], layers: tuple[int, ...]
+) -> None:
     """Write the description of the encoder in `place`."""
     about = {"format": _FORMAT, "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def require_unlearnt(encoder: str, corpus: Corpus) -> None:
-    """Refuse an encoder that was pretrained on records of a private corpus, whatever its name.
+    """Refuse an encoder that was pretrained on records of a private corpus, whatever
+    its name.
 
     Raises: InvalidInput without counts, which plans and reports keep; as `read_hashes`.
     """
@@ -102,6 +121,8 @@ def require_unlearnt(encoder: str, corpus: Corpus) -> None:
         return  # a public corpus is refused by its name
     if shares_records(keys_of(corpus), read_hashes(about.place / LEARNT)):
         raise InvalidInput(
-            f"expected model.encoder that has not learnt from the records of {corpus.name}, got"
-            f" {encoder}: more of them are among its pretraining texts than chance explains"
+            f"expected model.encoder that has not learnt from the records of"
+            f" {corpus.name}, got"
+            f" {encoder}: more of them are among its pretraining texts than chance"
+            f" explains"
         )

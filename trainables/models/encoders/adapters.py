@@ -1,15 +1,18 @@
 """Low-rank adapters (Hu et al. 2022) on frozen maps, as layers with book-keeping.
 
-Foreign models read padded records. A sum over padding, though of zeros, is rounded in another order
-than one without, and bfloat16 makes visible what float32 rounds: padded to the longest record of
-its batch, one record's length moved the clipped sum of the others by 0.1 C. So records are padded
-to a length that is a function of their own, and read with others of it.
+Foreign models read padded records. A sum over padding, though of zeros, is rounded in
+another order than one without, and bfloat16 makes visible what float32 rounds: padded
+to the longest record of its batch, one record's length moved the clipped sum of the
+others by 0.1 C. So records are padded to a length that is a function of their own, and
+read with others of it.
 
-The frozen map is plain; only the two thin matrices are trained, so their norms are exact and cheap.
+The frozen map is plain; only the two thin matrices are trained, so their norms are
+exact and cheap.
 
-Frozen models of `transformers` never enter train mode. Their dropout draws one mask for a padded
-batch from one generator, and some skip whole layers by one coin a batch: an added record would
-change the masks of all others, and the sum by more than the clipping bound.
+Frozen models of `transformers` never enter train mode. Their dropout draws one mask for
+a padded batch from one generator, and some skip whole layers by one coin a batch: an
+added record would change the masks of all others, and the sum by more than the clipping
+bound.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +32,9 @@ from trainables.errors import InvalidInput
 
 
 class Adapted(nn.Module):
-    """x -> W x + (alpha / rank) up(down(x)); `up` starts at 0, so nothing changes at first."""
+    """x -> W x + (alpha / rank) up(down(x)); `up` starts at 0, so nothing changes at
+    first.
+    """
 
     def __init__(self, base: nn.Linear, *, rank: int, alpha: float) -> None:
         super().__init__()
@@ -51,7 +56,9 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """Rows [n, width] -> [n, out]."""
-        out: Tensor = self.base(x, rows) + self.scale * self.up(self.down(x, rows), rows)
+        out: Tensor = self.base(x, rows) + self.scale * self.up(
+            self.down(x, rows), rows
+        )
         return out
 
 
@@ -61,8 +68,8 @@ _CLASS = 8  # padded lengths are multiples of it
 class AdaptedForeign(Adapted):
     """The same around a linear map of `transformers`, on [B, T, width].
 
-    Where the model runs on a batch, `rows` names the record of each of its tokens, `places` are
-    those tokens' rows among `cells` = B * T, and padding gets no adapter.
+    Where the model runs on a batch, `rows` names the record of each of its tokens,
+    `places` are those tokens' rows among `cells` = B * T, and padding gets no adapter.
     """
 
     rows: Rows | None = None
@@ -75,11 +82,14 @@ class AdaptedForeign(Adapted):
         flat = x.reshape(-1, x.shape[-1])
         if self.rows is None or self.places is None:
             rows = Rows(np.arange(len(flat)), len(flat))
-            whole: Tensor = out + self.scale * self.up(self.down(flat, rows), rows).view(out.shape)
+            whole: Tensor = out + self.scale * self.up(
+                self.down(flat, rows), rows
+            ).view(out.shape)
             return whole
         if self.cells != len(flat):
             raise InvalidInput(
-                "expected model.encoder to be a model whose linear maps read every token of a"
+                "expected model.encoder to be a model whose linear maps read every"
+                " token of a"
                 f" batch, got {len(flat)} rows for {self.cells} tokens"
             )
         read = flat.index_select(0, self.places)
@@ -90,8 +100,8 @@ class AdaptedForeign(Adapted):
 
 
 class Stored(nn.Linear):
-    """A frozen map with weights in bfloat16, which are widened, a map at a time, where products
-    are not rounded.
+    """A frozen map with weights in bfloat16, which are widened, a map at a time, where
+    products are not rounded.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -102,7 +112,9 @@ class Stored(nn.Linear):
 
 
 class Foreign(nn.Module):
-    """A model around `inner`, one of `transformers`: frozen, but for adapters on linear maps."""
+    """A model around `inner`, one of `transformers`: frozen, but for adapters on linear
+    maps.
+    """
 
     inner: nn.Module
 
@@ -112,7 +124,8 @@ class Foreign(nn.Module):
         for module in inner.modules():
             if in_bf16 and type(module) is nn.Linear:
                 module.to(torch.bfloat16).__class__ = Stored
-        # A state has the trained weights only: frozen ones are at their source, tied ones are one.
+        # A state has the trained weights only: frozen ones are at their source, tied
+        # ones are one.
         self.register_state_dict_post_hook(_only_trained)  # type: ignore[no-untyped-call]  # torch's
         self.register_load_state_dict_pre_hook(_add_frozen)  # type: ignore[no-untyped-call]  # torch's
 
@@ -123,8 +136,9 @@ class Foreign(nn.Module):
         return self
 
     def name_rows(self, rows: Rows | None, is_read: Tensor | None = None) -> None:
-        """The record of each token of the next pass, in order, where `is_read` (bool [B, T], True
-        but for padding) says that there is one; None where nothing is recorded.
+        """The record of each token of the next pass, in order, where `is_read` (bool
+        [B, T], True but for padding) says that there is one; None where nothing is
+        recorded.
         """
         places, cells = None, 0
         if is_read is not None:
@@ -145,14 +159,16 @@ class Foreign(nn.Module):
     ) -> Tensor:
         """[n, width]: the states of all tokens of `rows`, one row after another.
 
-        `records` int64[len(rows)] is the record of each, and `most` the longest row that `inner`
-        reads. `read` gives [B, T, width] for ids [B, T], filled up with `padding`, and a mask.
+        `records` int64[len(rows)] is the record of each, and `most` the longest row
+        that `inner` reads. `read` gives [B, T, width] for ids [B, T], filled up with
+        `padding`, and a mask.
         """
         sizes = np.array([len(row) for row in rows])
         padded = -(-sizes // _CLASS) * _CLASS
         if most is not None:
             padded = np.maximum(np.minimum(padded, most), sizes)
-        # Apart from those that fill it: without any padding, a model may take another way.
+        # Apart from those that fill it: without any padding, a model may take another
+        # way.
         kinds = 2 * padded + (sizes == padded)
         found, order = [], []
         for kind in np.unique(kinds).tolist():
@@ -162,7 +178,9 @@ class Foreign(nn.Module):
                 line[: sizes[place]] = rows[place]
             own = torch.from_numpy(sizes[places]).to(ids.device)
             is_read = torch.arange(length, device=ids.device) < own.unsqueeze(1)
-            self.name_rows(Rows(np.repeat(records[places], sizes[places]), num_records), is_read)
+            self.name_rows(
+                Rows(np.repeat(records[places], sizes[places]), num_records), is_read
+            )
             found.append(read(ids, is_read.long())[is_read])
             order.append(np.repeat(places, sizes[places]))
         back = np.argsort(np.concatenate(order), kind="stable")
@@ -174,8 +192,12 @@ class Foreign(nn.Module):
         named = self.inner.named_modules()
         return {name: module for name, module in named if isinstance(module, nn.Linear)}
 
-    def put_adapters(self, maps: Mapping[str, nn.Linear], *, rank: int, alpha: float) -> None:
-        """Freeze all of `inner` and add adapters to these of its maps, by their names."""
+    def put_adapters(
+        self, maps: Mapping[str, nn.Linear], *, rank: int, alpha: float
+    ) -> None:
+        """Freeze all of `inner` and add adapters to these of its maps, by their
+        names.
+        """
         self.inner.requires_grad_(False)
         for name, child in maps.items():
             parent, _, own = name.rpartition(".")
@@ -184,22 +206,26 @@ class Foreign(nn.Module):
 
 
 def refuse_unknown_rows(model: Any, batches: Sequence[Any], *, name: str) -> None:
-    """Refuse a model in which a record's gradient by the adapters is not that of the record alone:
-    its maps read tokens in another order than record after record, or records mix.
+    """Refuse a model in which a record's gradient by the adapters is not that of the
+    record alone: its maps read tokens in another order than record after record, or
+    records mix.
 
     `batches` are one of several records, and each of these alone. Raises: InvalidInput.
     """
     together, *alone = (_norms(model, batch) for batch in batches)
     if not torch.allclose(together, torch.cat(alone), rtol=1e-2):
         raise InvalidInput(
-            "expected model.encoder to be a model whose linear maps read the tokens of one record"
+            "expected model.encoder to be a model whose linear maps read the tokens of"
+            " one record"
             f" after another, got {name}: per-record norms would be wrong"
         )
 
 
 @torch.enable_grad()
 def _norms(model: Any, batch: Any) -> Tensor:
-    """[B]: the norms of the gradients of records by the adapters, as the books find them."""
+    """[B]: the norms of the gradients of records by the adapters, as the books find
+    them.
+    """
     number = len(batch.lengths)
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     like = next(iter(trained.values()))
@@ -217,13 +243,17 @@ def _norms(model: Any, batch: Any) -> Tensor:
     )
 
 
-def _only_trained(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:
+def _only_trained(
+    module: nn.Module, state: dict[str, Tensor], prefix: str, local: object
+) -> None:
     kept = {prefix + name for name, p in module.named_parameters() if p.requires_grad}
     for name in [n for n in state if n.startswith(prefix) and n not in kept]:
         del state[name]
 
 
-def _add_frozen(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
+def _add_frozen(
+    module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object
+) -> None:
     for name, parameter in module.named_parameters(remove_duplicate=False):
         state.setdefault(prefix + name, parameter.detach())
     for place, part in module.named_modules():

@@ -1,8 +1,8 @@
 """Encoders that `sweep export` wrote, known by their weights.
 
-The home that exported one keeps a digest of each of its tensors, by type, shape and content, and so
-finds a copied folder, one without its `export.json`, and one that another program saved again, in
-which tensors have other names or some are added.
+The home that exported one keeps a digest of each of its tensors, by type, shape and
+content, and so finds a copied folder, one without its `export.json`, and one that
+another program saved again, in which tensors have other names or some are added.
 """
 
 import hashlib
@@ -19,24 +19,31 @@ from trainables.models.encoders.about import MOMENTS, NAMES, about_of
 
 
 def folder_of(encoder: str) -> Path | None:
-    """The folder of an encoder that may be an export: a local one, or of the hub's cache; None for
-    one that ships or is not here.
+    """The folder of an encoder that may be an export: a local one, or of the hub's
+    cache; None for one that ships or is not here.
     """
     if (place := Path(encoder).expanduser()).is_dir():
         return place
-    is_named = encoder in hub.PACKAGED or about_of(encoder) is not None or hub.is_local(encoder)
+    is_named = (
+        encoder in hub.PACKAGED
+        or about_of(encoder) is not None
+        or hub.is_local(encoder)
+    )
     return None if is_named else hub.cached_folder(encoder)
 
 
 def tensor_digests(place: Path) -> dict[str, str]:
-    """The digest of every tensor of the weights in the folder `place`, 32 hex digits by its name,
-    without constant ones, which unrelated models share.
+    """The digest of every tensor of the weights in the folder `place`, 32 hex digits by
+    its name, without constant ones, which unrelated models share.
 
     Raises: InvalidData where a file of weights cannot be read.
     """
     found: dict[str, str] = {}
     for file in hub.files_of(place):
-        if file.suffix in (".safetensors", ".bin") and file.name not in (MOMENTS, NAMES):
+        if file.suffix in (".safetensors", ".bin") and file.name not in (
+            MOMENTS,
+            NAMES,
+        ):
             found |= digests_in(file)
     return found
 
@@ -51,7 +58,8 @@ def digests_in(file: Path) -> dict[str, str]:
         return _digests(file, now.st_size, now.st_mtime_ns)
     except Exception as error:  # noqa: BLE001  a library raises many kinds for a damaged file
         raise InvalidData(
-            f"expected weights in {file}, got a file that cannot be read ({type(error).__name__})"
+            f"expected weights in {file}, got a file that cannot be read"
+            f" ({type(error).__name__})"
         ) from None
 
 
@@ -63,7 +71,9 @@ def _digests(file: Path, size: int, time: int) -> dict[str, str]:
 
 
 def _tensors(stream: IO[bytes]) -> Iterator[tuple[str, str | None]]:
-    """The digest of each tensor of numbers of a file of safetensors, which is not read at once."""
+    """The digest of each tensor of numbers of a file of safetensors, which is not read
+    at once.
+    """
     begin = 8 + int.from_bytes(stream.read(8), "little")
     header = json.loads(stream.read(begin - 8))
     header.pop("__metadata__", None)
@@ -71,7 +81,12 @@ def _tensors(stream: IO[bytes]) -> Iterator[tuple[str, str | None]]:
         if about["dtype"].startswith(("F", "BF")):
             first, last = about["data_offsets"]
             stream.seek(begin + first)
-            yield name, _digest(f"{about['dtype']} {about['shape']}", stream.read(last - first))
+            yield (
+                name,
+                _digest(
+                    f"{about['dtype']} {about['shape']}", stream.read(last - first)
+                ),
+            )
 
 
 def _digest(kind: str, data: bytes) -> str | None:
@@ -87,4 +102,6 @@ def _as_safetensors(file: Path) -> IO[bytes]:
     from safetensors.torch import save
 
     state = torch.load(file, map_location="cpu", weights_only=True)
-    return BytesIO(save({name: tensor.clone().contiguous() for name, tensor in state.items()}))
+    return BytesIO(
+        save({name: tensor.clone().contiguous() for name, tensor in state.items()})
+    )

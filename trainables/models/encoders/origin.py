@@ -1,7 +1,8 @@
-"""What an encoder that `sweep export` wrote says of itself: an opaque id, epsilon and delta.
+"""What an encoder that `sweep export` wrote says of itself: an opaque id, epsilon and
+delta.
 
-It has no hash of a record. The home that exported it decides what it has learnt from (see
-`encoders.exported`): this file may be edited or removed.
+It has no hash of a record. The home that exported it decides what it has learnt from
+(see `encoders.exported`): this file may be edited or removed.
 """
 
 import math
@@ -19,8 +20,8 @@ FOLDER = "transformers"  # of an export's model, with its encoder
 
 
 class Origin(BaseModel):
-    """The fields of `export.json`. `epsilon` is infinite where no finite one holds; `delta` is None
-    where it follows from a number of records that is not declared.
+    """The fields of `export.json`. `epsilon` is infinite where no finite one holds;
+    `delta` is None where it follows from a number of records that is not declared.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -51,8 +52,8 @@ def origin_of(place: Path) -> Origin | None:
 
 
 def is_export(place: Path) -> bool:
-    """Whether the encoder in `place` is an export by its file, or as a part of an export, which had
-    no such file in earlier versions.
+    """Whether the encoder in `place` is an export by its file, or as a part of an
+    export, which had no such file in earlier versions.
     """
     is_part = place.name == FOLDER and (place.parent / "model.json").is_file()
     return is_part or (place / ORIGIN).exists()

@@ -1,8 +1,9 @@
 """Word pieces of distinct tokens, computed once; batches of pieces by index arithmetic.
 
-Words are cut one by one, each as in the middle of a text, after a space. A tokenizer of whole texts
-may not add that space (byte-level BPE: "Boston" and " Boston" have different pieces), so the way in
-which the words of a text give the pieces of the text is determined by trying.
+Words are cut one by one, each as in the middle of a text, after a space. A tokenizer of
+whole texts may not add that space (byte-level BPE: "Boston" and " Boston" have
+different pieces), so the way in which the words of a text give the pieces of the text
+is determined by trying.
 """
 
 from __future__ import annotations
@@ -26,19 +27,26 @@ _PROBE = ("of", "the", "day", "Boston", "half")
 
 class PieceTable:
     """Pieces of V distinct tokens, one token after another: token v's are
-    `pieces[starts[v] : starts[v] + counts[v]]`, `unknown` where it is cut into none. Behind them
-    are `begin` and `end`, which enclose a record ([CLS], [SEP]), as V and V + 1.
+    `pieces[starts[v] : starts[v] + counts[v]]`, `unknown` where it is cut into none.
+    Behind them are `begin` and `end`, which enclose a record ([CLS], [SEP]), as V and V
+    + 1.
     """
 
-    def __init__(self, cut: Iterable[Sequence[int]], *, begin: int, end: int, unknown: int) -> None:
+    def __init__(
+        self, cut: Iterable[Sequence[int]], *, begin: int, end: int, unknown: int
+    ) -> None:
         kept = [list(pieces[:MAX_PIECES]) or [unknown] for pieces in cut]
         kept += [[begin], [end]]
-        self.pieces = np.array([piece for pieces in kept for piece in pieces], dtype=np.int64)
+        self.pieces = np.array(
+            [piece for pieces in kept for piece in pieces], dtype=np.int64
+        )
         self.counts = np.array([len(pieces) for pieces in kept], dtype=np.int64)
         self.starts = np.cumsum(self.counts) - self.counts
 
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
-        """Packed `pieces` [P] with `piece_lengths` [B] and `first_piece` [T], index in [P]."""
+        """Packed `pieces` [P] with `piece_lengths` [B] and `first_piece` [T], index in
+        [P].
+        """
         ends, begin = np.cumsum(lengths), len(self.counts) - 2
         edges = np.stack([ends - lengths, ends], axis=1).ravel()
         ids = np.insert(token_ids, edges, [begin, begin + 1] * len(lengths))
@@ -55,8 +63,9 @@ class PieceTable:
 class WordCutter:
     """Pieces of words, each cut as in the middle of a text.
 
-    Raises: InvalidData for a tokenizer that puts other than one piece before and one behind a
-        record, or whose words of a text are not cut at its spaces; `name` is the model.encoder.
+    Raises: InvalidData for a tokenizer that puts other than one piece before and one
+        behind a record, or whose words of a text are not cut at its spaces; `name` is
+        the model.encoder.
     """
 
     def __init__(self, tokenizer: Any, *, name: str) -> None:
@@ -66,26 +75,32 @@ class WordCutter:
         around = tokenizer.backend_tokenizer.encode("").ids
         if len(around) != 2:
             raise InvalidData(
-                "expected a tokenizer that puts one piece before and one behind a record in"
+                "expected a tokenizer that puts one piece before and one behind a"
+                " record in"
                 f" model.encoder={name}, got {len(around)} in all"
             )
         self.begin, self.end = around
-        self.unknown = around[0] if tokenizer.unk_token_id is None else tokenizer.unk_token_id
+        self.unknown = (
+            around[0] if tokenizer.unk_token_id is None else tokenizer.unk_token_id
+        )
         whole = self._ids(" ".join(_PROBE))
         for self.before in ("", " "):  # put in front of each word
-            cut = [piece for word in _PROBE[1:] for piece in self._ids(self.before + word)]
+            cut = [
+                piece for word in _PROBE[1:] for piece in self._ids(self.before + word)
+            ]
             if whole[-len(cut) :] == cut:
                 return
         raise InvalidData(
-            f"expected a tokenizer that splits text at spaces in model.encoder={name}, got another"
+            f"expected a tokenizer that splits text at spaces in model.encoder={name},"
+            f" got another"
         )
 
     @classmethod
     def of_folder(cls, place: Path, *, name: str) -> WordCutter:
         """That of the tokenizer in a folder, without running any of its code.
 
-        Raises: InvalidData where none loads, or it does not know which word a piece is of; as the
-            class.
+        Raises: InvalidData where none loads, or it does not know which word a piece is
+            of; as the class.
         """
         from transformers import AutoTokenizer
 
@@ -94,9 +109,13 @@ class WordCutter:
                 str(place), trust_remote_code=False, local_files_only=True
             )
         except Exception:  # noqa: BLE001  the library raises many kinds for a damaged file
-            raise InvalidData(f"expected a tokenizer in {place}, got none that loads") from None
+            raise InvalidData(
+                f"expected a tokenizer in {place}, got none that loads"
+            ) from None
         if getattr(found, "backend_tokenizer", None) is None:
-            raise InvalidData(f"expected a tokenizer.json (a fast tokenizer) in {place}, got none")
+            raise InvalidData(
+                f"expected a tokenizer.json (a fast tokenizer) in {place}, got none"
+            )
         return cls(found, name=name)
 
     def table(self, types: Sequence[str]) -> PieceTable:
@@ -105,15 +124,17 @@ class WordCutter:
         return PieceTable(cut, begin=self.begin, end=self.end, unknown=self.unknown)
 
     def _ids(self, text: str) -> list[int]:
-        encoded = self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+        encoded = self.tokenizer.backend_tokenizer.encode(
+            text, add_special_tokens=False
+        )
         return list(encoded.ids)
 
 
 def windows(
     pieces: Tensor, lengths: Sequence[int], positions: int
 ) -> tuple[list[Tensor], list[int]]:
-    """Packed records of `lengths` pieces as rows of at most `positions`, each between the pieces at
-    its record's ends, and the record of each row.
+    """Packed records of `lengths` pieces as rows of at most `positions`, each between
+    the pieces at its record's ends, and the record of each row.
 
     >>> windows(torch.tensor([0, 5, 6, 7, 1, 0, 8, 1]), [5, 3], 4)
     ([tensor([0, 5, 6, 1]), tensor([0, 7, 1]), tensor([0, 8, 1])], [0, 0, 1])
@@ -129,8 +150,9 @@ def windows(
 def pooled(
     states: Tensor, batch: PackedBatch, lengths: Tensor, owners: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """States [P, D] of the pieces of windows, whose `lengths` and records (`owners`) are int64[W]
-    -> those of tokens [T, D], each its first piece's, and of records [B, D], means over pieces.
+    """States [P, D] of the pieces of windows, whose `lengths` and records (`owners`)
+    are int64[W] -> those of tokens [T, D], each its first piece's, and of records [B,
+    D], means over pieces.
     """
     ends = lengths.cumsum(0)
     is_inner = torch.ones(len(states), dtype=torch.bool, device=states.device)

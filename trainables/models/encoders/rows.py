@@ -1,8 +1,9 @@
-"""Features of a linear head from the states of an encoder's layers, and what is public in them.
+"""Features of a linear head from the states of an encoder's layers, and what is public
+in them.
 
 Each layer's row is centred over its entries and scaled to norm 1. The chosen layers are
-concatenated, public moments whiten the result, and the final row has norm 1: a fixed function of
-one record and of public numbers.
+concatenated, public moments whiten the result, and the final row has norm 1: a fixed
+function of one record and of public numbers.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from torch import Tensor
 from trainables.data.batches import FeatureTable, PackedBatch
 
 Doubles = NDArray[np.float64]
-SHRINKAGE = 0.3  # of the public covariance by default, on which scores of names are learnt
+SHRINKAGE = (
+    0.3  # of the public covariance by default, on which scores of names are learnt
+)
 _TINY = 1e-12
 _KINDS = ("tokens", "records")
 
 
 class LayerStates(NamedTuple):
-    """The states of each layer of an encoder for a batch, the lowest first: `tokens[k]` [T, D] and
-    `records[k]` [B, D], means over a record's rows, in the batch's order.
+    """The states of each layer of an encoder for a batch, the lowest first: `tokens[k]`
+    [T, D] and `records[k]` [B, D], means over a record's rows, in the batch's order.
     """
 
     tokens: tuple[Tensor, ...]
@@ -45,7 +48,9 @@ class Encoder(Protocol):
 
 
 def join_states(states: Sequence[Tensor]) -> Tensor:
-    """Layer states [n, D] -> [n, layers * D], each centred over its entries and of norm 1."""
+    """Layer states [n, D] -> [n, layers * D], each centred over its entries and of norm
+    1.
+    """
     rows = torch.stack(tuple(states), 1).float()
     centred = rows - rows.mean(dim=2, keepdim=True)
     return F.normalize(centred, dim=2, eps=_TINY).flatten(1)
@@ -53,7 +58,9 @@ def join_states(states: Sequence[Tensor]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean [D] and covariance [D, D] of the joined rows of `layers`, over public rows."""
+    """Mean [D] and covariance [D, D] of the joined rows of `layers`, over public
+    rows.
+    """
 
     mean: Doubles
     covariance: Doubles
@@ -63,7 +70,9 @@ class Moments:
         """The moments of the chosen layers alone, in that order."""
         columns = np.arange(len(self.mean)).reshape(len(self.layers), -1)
         where = columns[[self.layers.index(layer) for layer in layers]].ravel()
-        return Moments(self.mean[where], self.covariance[np.ix_(where, where)], tuple(layers))
+        return Moments(
+            self.mean[where], self.covariance[np.ix_(where, where)], tuple(layers)
+        )
 
     def whitening(self, shrinkage: float) -> tuple[Tensor, Tensor]:
         """The mean, and (S + shrinkage * tr(S) / D * I)^(-1/2)."""
@@ -79,11 +88,19 @@ BothMoments = tuple[Moments, Moments]  # of tokens, of records
 
 def moments_of(batches: Iterable[LayerStates], layers: Sequence[int]) -> BothMoments:
     """Mean and covariance of the joined rows of `layers`, added up in float64."""
-    sums: list[tuple[int, Doubles, Doubles]] = [(0, np.zeros(1), np.zeros(1))] * len(_KINDS)
+    sums: list[tuple[int, Doubles, Doubles]] = [(0, np.zeros(1), np.zeros(1))] * len(
+        _KINDS
+    )
     for states in batches:
-        for place, (of_kind, (count, total, squares)) in enumerate(zip(states, sums, strict=True)):
+        for place, (of_kind, (count, total, squares)) in enumerate(
+            zip(states, sums, strict=True)
+        ):
             rows = join_states([of_kind[k] for k in layers]).numpy().astype(np.float64)
-            sums[place] = (count + len(rows), total + rows.sum(0), squares + rows.T @ rows)
+            sums[place] = (
+                count + len(rows),
+                total + rows.sum(0),
+                squares + rows.T @ rows,
+            )
     tokens, records = (
         Moments(total / n, squares / n - np.outer(total / n, total / n), tuple(layers))
         for n, total, squares in sums
@@ -92,8 +109,9 @@ def moments_of(batches: Iterable[LayerStates], layers: Sequence[int]) -> BothMom
 
 
 def pack(moments: BothMoments) -> dict[str, Tensor]:
-    """The covariance as the upper triangle of float16, in units of its largest entry. The rounding
-    error is far below the ridge of whitening."""
+    """The covariance as the upper triangle of float16, in units of its largest entry.
+    The rounding error is far below the ridge of whitening.
+    """
     packed = {"layers": torch.tensor(moments[0].layers)}
     for kind, each in zip(_KINDS, moments, strict=True):
         upper = each.covariance[np.triu_indices(len(each.mean))]
@@ -117,7 +135,9 @@ def unpack(packed: dict[str, Tensor], layers: tuple[int, ...]) -> BothMoments:
         mean = packed[f"{kind}.mean"].double().numpy()
         if not layers or len(mean) % len(layers):
             raise ValueError("expected a mean of equally wide layers")
-        upper = packed[f"{kind}.covariance"].double().numpy() * float(packed[f"{kind}.unit"])
+        upper = packed[f"{kind}.covariance"].double().numpy() * float(
+            packed[f"{kind}.unit"]
+        )
         covariance = np.zeros((len(mean), len(mean)))
         covariance[np.triu_indices(len(mean))] = upper
         covariance = covariance + covariance.T - np.diag(np.diag(covariance))
@@ -150,4 +170,6 @@ class Recipe:
             (join_states([each[k] for k in self.layers]) - mean) @ root
             for each, (mean, root) in zip(states, self.white, strict=True)
         )
-        return F.normalize(tokens, dim=1, eps=_TINY), F.normalize(records, dim=1, eps=_TINY)
+        return F.normalize(tokens, dim=1, eps=_TINY), F.normalize(
+            records, dim=1, eps=_TINY
+        )

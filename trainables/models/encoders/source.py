@@ -1,13 +1,16 @@
-"""The frozen encoder that heads read, a model of `transformers`, and the files of `sweep pretrain`:
+"""The frozen encoder that heads read, a model of `transformers`, and the files of
+`sweep pretrain`:
 
     encoder.json         the card (corpora, licences, counts), the layers, the format
     model.safetensors, config.json, tokenizer files
-                         a BERT as `transformers` names it, in 32, 16 or 8 bits, heads left out
+                         a BERT as `transformers` names it, in 32, 16 or 8 bits, heads
+                         left out
     moments.safetensors  mean and covariance of the layers' joined rows, of tokens and of records
     names.safetensors    how label names score tokens and records, learnt on the public corpora
     learnt.npy           hashes of its pretraining texts (`encoders.about`)
 
-A folder contains no private data; it is made from the public corpora that the card names.
+A folder contains no private data; it is made from the public corpora that the card
+names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +34,13 @@ from trainables.models.encoders.about import MOMENTS, WEIGHTS
 from trainables.models.encoders.cache import FORMAT
 from trainables.models.encoders.hub import PublicEncoder
 from trainables.models.encoders.pieces import PieceTable, WordCutter, pooled, windows
-from trainables.models.encoders.rows import BothMoments, LayerStates, moments_of, pack, unpack
+from trainables.models.encoders.rows import (
+    BothMoments,
+    LayerStates,
+    moments_of,
+    pack,
+    unpack,
+)
 from trainables.system.native import user_cache
 
 SCALE = ".scale"  # behind the name of a matrix of 8 bits: one float32 a row
@@ -45,20 +54,25 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError
 def load_tensors(file: Path) -> dict[str, Tensor]:
     """The tensors of a file of 32, 16 or 8 bits, floating point as float32.
 
-    Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or damaged.
+    Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or
+    damaged.
     """
     found = load_file(file)
     for scale in [name for name in found if name.endswith(SCALE)]:
         rows = found[name := scale.removesuffix(SCALE)]
-        found[name] = (rows.float().flatten(1) * found.pop(scale)[:, None]).view(rows.shape)
+        found[name] = (rows.float().flatten(1) * found.pop(scale)[:, None]).view(
+            rows.shape
+        )
     return {k: t.float() if t.is_floating_point() else t for k, t in found.items()}
 
 
 class HubEncoder:
-    """No module: it is not trained. Weights are read at the first use; cached rows need none.
+    """No module: it is not trained. Weights are read at the first use; cached rows need
+    none.
 
-    Records of equal length are read together without padding, so a record's states do not depend on
-    the other records. A record of more pieces than there are positions is read in windows.
+    Records of equal length are read together without padding, so a record's states do
+    not depend on the other records. A record of more pieces than there are positions is
+    read in windows.
 
     Raises: InvalidData for a tokenizer or moments that are damaged.
     """
@@ -79,22 +93,29 @@ class HubEncoder:
     @property
     def provenance(self) -> str:
         """Of the features, for a card."""
-        return f"features of {self.public.provenance}; SHA-256 {self.public.digest()[:12]}"
+        return (
+            f"features of {self.public.provenance}; SHA-256 {self.public.digest()[:12]}"
+        )
 
     @property
     def moments_of(self) -> str:
         """What its public moments are computed from, in words."""
         made = f"made corpora {' and '.join(_MADE)}"
-        return "utterances of the " + ("encoder's corpora" if self.public.about else made)
+        return "utterances of the " + (
+            "encoder's corpora" if self.public.about else made
+        )
 
     def moments(self, layers: tuple[int, ...]) -> BothMoments:
-        """Public moments of `layers` at least: those in its folder, else computed once for a user.
+        """Public moments of `layers` at least: those in its folder, else computed once
+        for a user.
 
         Raises: InvalidData where a file of the cache is damaged.
         """
         if self._moments is not None and set(layers) <= set(self._moments[0].layers):
             return self._moments
-        name = f"moments-{FORMAT}-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
+        name = (
+            f"moments-{FORMAT}-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
+        )
 
         def make(new: Path) -> None:
             save_file(self._made_moments(layers), new / MOMENTS)
@@ -112,7 +133,9 @@ class HubEncoder:
             made = catalogue.entry("datasets", name).read(Path(), config=config)
             texts |= {utterance.tokens for utterance in made}
         ordered = sorted(texts, key=lambda text: (len(text), text))
-        parts = (ordered[low : low + _AT_ONCE] for low in range(0, len(ordered), _AT_ONCE))
+        parts = (
+            ordered[low : low + _AT_ONCE] for low in range(0, len(ordered), _AT_ONCE)
+        )
         batches = (batch_of_texts(part, self.feature_table) for part in parts)
         return pack(moments_of(map(self.layer_states, batches), layers))
 
@@ -122,7 +145,9 @@ class HubEncoder:
 
     @torch.no_grad()
     def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """The state of a token is its first piece's, that of a record the mean of its pieces'."""
+        """The state of a token is its first piece's, that of a record the mean of its
+        pieces'.
+        """
         inputs = batch.inputs
         rows, owners = windows(
             inputs["pieces"], inputs["piece_lengths"].tolist(), self.public.positions
@@ -135,10 +160,14 @@ class HubEncoder:
             ids = packed[first : first + count * length].view(count, length)
             for some in torch.split(ids, max(1, _PIECES_AT_ONCE // length)):
                 states = self.model(
-                    input_ids=some, attention_mask=torch.ones_like(some), output_hidden_states=True
+                    input_ids=some,
+                    attention_mask=torch.ones_like(some),
+                    output_hidden_states=True,
                 ).hidden_states
                 found.append(torch.stack(states).flatten(1, 2))
-        whole = torch.cat(found, 1).index_select(1, layout.place)  # [layers + 1, pieces, D]
+        whole = torch.cat(found, 1).index_select(
+            1, layout.place
+        )  # [layers + 1, pieces, D]
         parts = (pooled(layer, batch, lengths, torch.tensor(owners)) for layer in whole)
         tokens, records = zip(*parts, strict=True)
         return LayerStates(tokens, records)
@@ -149,7 +178,8 @@ def _read_moments(file: Path, layers: tuple[int, ...]) -> BothMoments:
         return unpack(load_file(file), layers)
     except DAMAGED:
         raise InvalidData(
-            f"expected the moments of an encoder in {file}, got none or a damaged file (delete one"
+            f"expected the moments of an encoder in {file}, got none or a damaged file"
+            f" (delete one"
             " of the cache)"
         ) from None
 
@@ -157,7 +187,8 @@ def _read_moments(file: Path, layers: tuple[int, ...]) -> BothMoments:
 def load_model(public: PublicEncoder, **changes: Any) -> Any:
     """The base model of an encoder, float32, in eval mode; `changes` are to its config.
 
-    Raises: InvalidData where its folder lacks weights of a layer, or they cannot be read.
+    Raises: InvalidData where its folder lacks weights of a layer, or they cannot be
+    read.
     """
     from transformers import AutoConfig, AutoModel
 
@@ -166,7 +197,9 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
     made = {"dtype": torch.float32, "attn_implementation": "eager"}
     try:
         with quiet(), torch.random.fork_rng(devices=[]):
-            if public.about is not None:  # perhaps in 8 bits, which the library cannot read
+            if (
+                public.about is not None
+            ):  # perhaps in 8 bits, which the library cannot read
                 config = AutoConfig.from_pretrained(place, **options)
                 model = AutoModel.from_config(config, **made)
                 own = load_tensors(public.place / WEIGHTS)
@@ -174,18 +207,25 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
                 report = {"missing_keys": missing, "mismatched_keys": ()}
             else:
                 model, report = AutoModel.from_pretrained(
-                    place, weights_only=True, output_loading_info=True, **options, **made
+                    place,
+                    weights_only=True,
+                    output_loading_info=True,
+                    **options,
+                    **made,
                 )
     except Exception as error:  # noqa: BLE001  the library raises many kinds for a damaged file
         said = one_line(words_of(error), characters=300)
-        raise InvalidData(f"expected an encoder that loads in {place}, got {said}") from None
+        raise InvalidData(
+            f"expected an encoder that loads in {place}, got {said}"
+        ) from None
     require_all_weights(report, name=public.name)
     return model.eval().requires_grad_(False)
 
 
 def require_all_weights(report: Mapping[str, Any], *, name: str) -> None:
-    """Refuse a model whose folder lacks weights: the library draws the others at random. `report`
-    is its loading info, `name` the model.encoder; a pooler is not used.
+    """Refuse a model whose folder lacks weights: the library draws the others at
+    random. `report` is its loading info, `name` the model.encoder; a pooler is not
+    used.
 
     Raises: InvalidData.
     """

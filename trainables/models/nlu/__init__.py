@@ -1,1 +1,3 @@
-"""Models of intents and slots: torch modules behind the entries of `trainables.models`."""
+"""Models of intents and slots: torch modules behind the entries of
+`trainables.models`.
+"""

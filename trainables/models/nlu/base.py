@@ -1,8 +1,9 @@
-"""The base of intent-and-slot models: two heads, a CRF, losses and predictions by record.
+"""The base of intent-and-slot models: two heads, a CRF, losses and predictions by
+record.
 
-A model adds `encode`, from packed inputs to one vector a token and one a record. Nothing in a model
-mixes records (no batch normalisation), so per-record losses and scores do not depend on what else
-is in the batch.
+A model adds `encode`, from packed inputs to one vector a token and one a record.
+Nothing in a model mixes records (no batch normalisation), so per-record losses and
+scores do not depend on what else is in the batch.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ _NEVER = -1e4  # score of a transition that BIO does not allow
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """`tokens` [T, D] in the order of `layout`; `sentence` [B, E] in the batch's order."""
+    """`tokens` [T, D] in the order of `layout`; `sentence` [B, E] in the batch's
+    order.
+    """
 
     tokens: Tensor
     sentence: Tensor
@@ -48,8 +51,8 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class BestLabels:
-    """What a model takes a batch for, in the batch's order: `intents` int64[B], -1 for a record
-    whose scores are not finite, and `tag_paths` int64[T], packed.
+    """What a model takes a batch for, in the batch's order: `intents` int64[B], -1 for
+    a record whose scores are not finite, and `tag_paths` int64[T], packed.
     """
 
     intents: Tensor
@@ -58,9 +61,10 @@ class BestLabels:
 
 @dataclass(frozen=True, eq=False)
 class Predictions(BestLabels):
-    """Labels, and what they were chosen by: `intent_log_probs` [B, K]; `path_log_prob` [B], the
-    posterior log-probability of the best path; `token_marginals` [T, L]; `intent_losses` and
-    `tag_losses` [B], in nats, infinite where a true label is not in the schema.
+    """Labels, and what they were chosen by: `intent_log_probs` [B, K]; `path_log_prob`
+    [B], the posterior log-probability of the best path; `token_marginals` [T, L];
+    `intent_losses` and `tag_losses` [B], in nats, infinite where a true label is not in
+    the schema.
     """
 
     intent_log_probs: Tensor
@@ -81,13 +85,15 @@ def independent_losses(
 ) -> Tensor:
     """[number]: the losses of tokens alone, in nats, summed over each record's.
 
-    `tags` [n, L] are scores, `gold` int64[n] the labels (-1: one that adds nothing), `record`
-    int64[n] whose token each row is. A loss is what a cross-entropy exceeds `enough` by, smoothed
-    up to twice `enough`: its gradient is exactly 0 below, and continuous.
+    `tags` [n, L] are scores, `gold` int64[n] the labels (-1: one that adds nothing),
+    `record` int64[n] whose token each row is. A loss is what a cross-entropy exceeds
+    `enough` by, smoothed up to twice `enough`: its gradient is exactly 0 below, and
+    continuous.
     """
     tags = tags.float() if tags.dtype == torch.bfloat16 else tags
     each = label_losses(tags, gold)
-    # Continuous, because a jump would show the rounding of a score in the whole gradient.
+    # Continuous, because a jump would show the rounding of a score in the whole
+    # gradient.
     excess = F.smooth_l1_loss(
         F.relu(each - enough), torch.zeros_like(each), reduction="none", beta=enough
     )
@@ -101,7 +107,12 @@ class NluModel(DropsByRecord, ABC):
     """
 
     def __init__(
-        self, schema: LabelSchema, *, token_width: int, dropout: float = 0.0, seed: int = 0
+        self,
+        schema: LabelSchema,
+        *,
+        token_width: int,
+        dropout: float = 0.0,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.num_intents, self.num_tags = len(schema.intents), len(schema.tags)
@@ -114,7 +125,9 @@ class NluModel(DropsByRecord, ABC):
 
     @abstractmethod
     def feature_table(self, types: Sequence[str]) -> FeatureTable:
-        """The inputs of `encode` for each distinct token, to be collated by token id."""
+        """The inputs of `encode` for each distinct token, to be collated by token
+        id.
+        """
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Batches of a corpus for this model; derived data are kept in `cache_dir`."""
@@ -126,15 +139,17 @@ class NluModel(DropsByRecord, ABC):
 
     @contextmanager
     def watched(self, *, deep: bool = False) -> Iterator[None]:
-        """A context of passes after which nothing in the model may have changed. A step looks at
-        what is cheap to compare; `deep`, at the latest after each epoch, compares everything.
+        """A context of passes after which nothing in the model may have changed. A step
+        looks at what is cheap to compare; `deep`, at the latest after each epoch,
+        compares everything.
 
         Raises: TrialFailed at its end, naming what changed.
         """
         yield
 
     def losses(self, batch: PackedBatch) -> Tensor:
-        """[B]: cross-entropy of the intent plus negative log-likelihood of the tags, in nats.
+        """[B]: cross-entropy of the intent plus negative log-likelihood of the tags, in
+        nats.
 
         The part of the loss of a label that the schema lacks (-1) is 0.
         """
@@ -160,14 +175,18 @@ class NluModel(DropsByRecord, ABC):
 
     @torch.no_grad()
     def predict(self, batch: PackedBatch) -> Predictions:
-        """Best labels, posteriors and losses. Call in eval mode for scores without dropout."""
+        """Best labels, posteriors and losses. Call in eval mode for scores without
+        dropout.
+        """
         encoded = self.encode(batch)
         layout = encoded.layout
         intent, emissions = self._heads(encoded)
         paths, scores = self.crf.best_paths(emissions, layout)
         found = forward_backward(emissions, self.crf.scores, layout)
         gold = batch.tags.index_select(0, layout.source).clamp(min=0)
-        tag_losses = found.log_partition - path_scores(emissions, gold, self.crf.scores, layout)
+        tag_losses = found.log_partition - path_scores(
+            emissions, gold, self.crf.scores, layout
+        )
         tag_losses = tag_losses.index_select(0, layout.rank)
         log_probs = intent.log_softmax(1)
         path_log_prob = scores - found.log_partition.index_select(0, layout.rank)
@@ -184,14 +203,19 @@ class NluModel(DropsByRecord, ABC):
     def _mask_unknown(
         self, losses: Tensor, batch: PackedBatch, layout: TimeMajor, unknown: float
     ) -> Tensor:
-        """`losses` [B], with `unknown` for records that have a tag outside the schema."""
+        """`losses` [B], with `unknown` for records that have a tag outside the
+        schema.
+        """
         lacking = (batch.tags.index_select(0, layout.source) < 0).long()
-        in_record = torch.zeros_like(batch.intents).index_add_(0, layout.record, lacking)
+        in_record = torch.zeros_like(batch.intents).index_add_(
+            0, layout.record, lacking
+        )
         return losses.masked_fill(in_record > 0, unknown)
 
     def forbid_broken_spans(self, schema: LabelSchema, *, bonus: float = 0.0) -> None:
-        """Learn no transitions: those that BIO does not allow cost so much that no path takes
-        one, those that continue a slot gain `bonus`, all others cost nothing."""
+        """Learn no transitions: those that BIO does not allow cost so much that no path
+        takes one, those that continue a slot gain `bonus`, all others cost nothing.
+        """
         start, transitions = bio_scores(schema, bonus=bonus)
         with torch.no_grad():
             self.crf.transitions.copy_(torch.from_numpy(transitions))
@@ -212,10 +236,13 @@ def _best_intents(log_probs: Tensor, of_path: Tensor) -> Tensor:
 def bio_scores(
     schema: LabelSchema, *, bonus: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Start scores [tags] and transition scores [from, to]: 0, or where I- of a slot follows B- or
-    I- of it `bonus`, and forbidding where it follows another tag."""
+    """Start scores [tags] and transition scores [from, to]: 0, or where I- of a slot
+    follows B- or I- of it `bonus`, and forbidding where it follows another tag.
+    """
     tags = schema.tags
     inside = np.array([tag[0] == "I" for tag in tags])
     goes_on = np.array([[a != "O" and a[2:] == b[2:] for b in tags] for a in tags])
     transitions = np.where(inside, np.where(goes_on, bonus, _NEVER), 0.0)
-    return np.where(inside, _NEVER, 0.0).astype(np.float32), transitions.astype(np.float32)
+    return np.where(inside, _NEVER, 0.0).astype(np.float32), transitions.astype(
+        np.float32
+    )

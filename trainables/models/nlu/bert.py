@@ -14,7 +14,12 @@ from trainables.dp.layers.dropout import Masks
 from trainables.dp.layers.embedding import Embedding
 from trainables.dp.layers.layer_norm import LayerNorm
 from trainables.dp.layers.linear import Linear
-from trainables.dp.layers.packing import ByLength, by_length, mean_over_record, time_major
+from trainables.dp.layers.packing import (
+    ByLength,
+    by_length,
+    mean_over_record,
+    time_major,
+)
 from trainables.models.bert import Config
 from trainables.models.encoders.pieces import PieceTable
 from trainables.models.encoders.rows import LayerStates
@@ -27,7 +32,8 @@ _SITES = 3  # places of dropout in a layer
 
 
 def hashed_pieces(word: str, num_buckets: int) -> list[int]:
-    """Runs of letters, single digits and signs, each hashed into 2..num_buckets-1; no vocabulary.
+    """Runs of letters, single digits and signs, each hashed into 2..num_buckets-1; no
+    vocabulary.
 
     0 and 1 are the begin and end of a record.
 
@@ -50,10 +56,14 @@ class BertLayer(nn.Module):
         self.outer = Linear(sizes.intermediate, sizes.width)
         self.norm = LayerNorm(sizes.width, eps=sizes.eps)
 
-    def forward(self, x: Tensor, layout: ByLength, masks: Masks | None, site: int) -> Tensor:
+    def forward(
+        self, x: Tensor, layout: ByLength, masks: Masks | None, site: int
+    ) -> Tensor:
         """Rows [P, width] in the order of `layout` -> the same."""
         rows = layout.rows
-        seen = attention(self.qkv(x, rows), layout, heads=self.heads, masks=masks, site=site)
+        seen = attention(
+            self.qkv(x, rows), layout, heads=self.heads, masks=masks, site=site
+        )
         seen = self.attention_out(seen, rows)
         if masks is not None:
             seen = masks.drop(seen, site + 1)
@@ -68,9 +78,13 @@ class BertLayer(nn.Module):
 class Bert(NluModel):
     """See the module. Packed inputs: those of `PieceTable.collate`."""
 
-    def __init__(self, config: Config, source: Source, schema: LabelSchema, *, seed: int) -> None:
+    def __init__(
+        self, config: Config, source: Source, schema: LabelSchema, *, seed: int
+    ) -> None:
         sizes = source.sizes
-        super().__init__(schema, token_width=sizes.width, dropout=config.dropout, seed=seed)
+        super().__init__(
+            schema, token_width=sizes.width, dropout=config.dropout, seed=seed
+        )
         self.sizes = sizes
         self.pooling = config.pooling
         self.cutter = source.cutter
@@ -96,18 +110,23 @@ class Bert(NluModel):
             for module in self.layers.modules():
                 for name, parameter in module.named_parameters(recurse=False):
                     # A norm's scale is of the size of a bias.
-                    parameter.requires_grad_(name == "bias" or isinstance(module, LayerNorm))
+                    parameter.requires_grad_(
+                        name == "bias" or isinstance(module, LayerNorm)
+                    )
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
-        """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""
+        """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary
+        is.
+        """
         if self.cutter is not None:
             return self.cutter.table(types)
         cut = (hashed_pieces(word, self.sizes.vocabulary) for word in types)
         return PieceTable(cut, begin=0, end=1, unknown=2)
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """The embeddings, then each layer. The state of a token is that of its first piece, that of
-        a record the mean of its pieces."""
+        """The embeddings, then each layer. The state of a token is that of its first
+        piece, that of a record the mean of its pieces.
+        """
         lengths = batch.inputs["piece_lengths"]
         layout = by_length(lengths)
         first = layout.place.index_select(0, batch.inputs["first_piece"])
@@ -118,7 +137,9 @@ class Bert(NluModel):
         )
 
     def _states(self, batch: PackedBatch, layout: ByLength) -> Iterator[Tensor]:
-        """Rows [P, width] of the embeddings and of each layer, in the order of `layout`."""
+        """Rows [P, width] of the embeddings and of each layer, in the order of
+        `layout`.
+        """
         rows = layout.rows
         pieces = batch.inputs["pieces"].index_select(0, layout.source)
         # Pieces beyond the table's end share its last position.
@@ -134,7 +155,9 @@ class Bert(NluModel):
             yield x
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """The vector of a token is that of its first piece; that of a record is by `pooling`."""
+        """The vector of a token is that of its first piece; that of a record is by
+        `pooling`.
+        """
         layout = by_length(batch.inputs["piece_lengths"])
         *_, x = self._states(batch, layout)
         tokens = time_major(batch.lengths)

@@ -63,7 +63,9 @@ class BertSizes:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """An encoder's sizes, its weights by `transformers` name and its pieces, if it has them."""
+    """An encoder's sizes, its weights by `transformers` name and its pieces, if it has
+    them.
+    """
 
     sizes: BertSizes
     provenance: str
@@ -72,11 +74,11 @@ class Source:
 
 
 def source_of(config: Config) -> Source:
-    """The encoder that `config.encoder` names; its table of positions lacks the rows that no piece
-    uses.
+    """The encoder that `config.encoder` names; its table of positions lacks the rows
+    that no piece uses.
 
-    Raises: InvalidInput where it is neither here nor (HF_HUB_OFFLINE permitting) on the hub, cannot
-    be loaded, or its layers are not covered.
+    Raises: InvalidInput where it is neither here nor (HF_HUB_OFFLINE permitting) on the
+    hub, cannot be loaded, or its layers are not covered.
     """
     layers = config.num_layers
     if config.encoder == "scratch":
@@ -104,14 +106,19 @@ def source_of(config: Config) -> Source:
         eps=about.layer_norm_eps,
     )
     cutter = WordCutter.of_folder(public.place, name=public.name)
-    return Source(sizes, f"first {layers} layers of {public.provenance}", weights, cutter)
+    return Source(
+        sizes, f"first {layers} layers of {public.provenance}", weights, cutter
+    )
 
 
 def save_encoder(
-    state: Mapping[str, Tensor], sizes: BertSizes, cutter: WordCutter | None, place: Path
+    state: Mapping[str, Tensor],
+    sizes: BertSizes,
+    cutter: WordCutter | None,
+    place: Path,
 ) -> None:
-    """Write the encoder of a `_bert.Bert` of this state, without its heads, as `transformers` opens
-    it. `cutter` is None where pieces are hashed.
+    """Write the encoder of a `_bert.Bert` of this state, without its heads, as
+    `transformers` opens it. `cutter` is None where pieces are hashed.
     """
     weights: dict[str, Tensor] = {}
     for ours, theirs in _names(sizes.layers):
@@ -124,7 +131,9 @@ def save_encoder(
 
 
 def _names(layers: int) -> Iterator[tuple[str, list[str]]]:
-    """Each of our names, with those of `transformers.BertModel`, whose rows are joined in it."""
+    """Each of our names, with those of `transformers.BertModel`, whose rows are joined
+    in it.
+    """
     for ours, theirs in _TABLES.items():
         yield ours, [theirs]
     for number in range(layers):
@@ -138,4 +147,6 @@ def _names(layers: int) -> Iterator[tuple[str, list[str]]]:
 
 def from_transformers(weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """The state of a `transformers.BertModel` under our names."""
-    return {ours: torch.cat([weights[n] for n in theirs]) for ours, theirs in _names(layers)}
+    return {
+        ours: torch.cat([weights[n] for n in theirs]) for ours, theirs in _names(layers)
+    }

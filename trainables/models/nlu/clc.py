@@ -20,7 +20,8 @@ from trainables.models.nlu.base import Encoded, NluModel
 
 @dataclass(frozen=True, eq=False)
 class ClcTable:
-    """Per distinct token: character ids, row of the trained table, frozen vector (either may lack).
+    """Per distinct token: character ids, row of the trained table, frozen vector
+    (either may lack).
 
     A frozen vector is 0 for a word whose row is trained.
     """
@@ -30,7 +31,9 @@ class ClcTable:
     vectors: np.ndarray | None  # float32[V, dim]
 
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
-        """`token_ids` [T] packed. Characters stand once for each distinct token of the batch."""
+        """`token_ids` [T] packed. Characters stand once for each distinct token of the
+        batch.
+        """
         distinct, word = np.unique(token_ids, return_inverse=True)
         inputs = {
             "chars": torch.from_numpy(self.chars[distinct]),
@@ -48,10 +51,14 @@ class Clc(NluModel):
 
     def __init__(self, config: Config, schema: LabelSchema, *, seed: int) -> None:
         hidden = config.hidden_size
-        super().__init__(schema, token_width=2 * hidden, dropout=config.dropout, seed=seed)
+        super().__init__(
+            schema, token_width=2 * hidden, dropout=config.dropout, seed=seed
+        )
         self.kernel = config.char_kernel
         self.num_buckets = config.word_buckets
-        self.file = None if config.word_vectors == "hashed" else VectorFile(config.word_vectors)
+        self.file = (
+            None if config.word_vectors == "hashed" else VectorFile(config.word_vectors)
+        )
         self.word_table: Embedding | None = None
         word_dim = config.word_dim
         if self.file is None:
@@ -63,24 +70,35 @@ class Clc(NluModel):
             kind = "frozen"
             if not config.freeze_embeddings:
                 first = torch.from_numpy(self.file.first(config.word_buckets))
-                # One more row, 0 at first, is shared by all words whose own vector stays frozen.
+                # One more row, 0 at first, is shared by all words whose own vector
+                # stays frozen.
                 self.word_table = Embedding(first.shape[0] + 1, word_dim)
                 with torch.no_grad():
-                    self.word_table.weight.copy_(torch.cat([first, first.new_zeros(1, word_dim)]))
+                    self.word_table.weight.copy_(
+                        torch.cat([first, first.new_zeros(1, word_dim)])
+                    )
                 kind = f"first {first.shape[0]} rows trained, others frozen"
             is_glove = config.word_vectors == "glove"
-            name = "GloVe 6B 50d" if is_glove else "vectors of a local file"  # without its path
+            name = (
+                "GloVe 6B 50d" if is_glove else "vectors of a local file"
+            )  # without its path
             self.provenance = f"word vectors: {name}, {kind}"
-        self.char_cnn = CharCnn(config.char_dim, config.char_filters, config.char_kernel)
+        self.char_cnn = CharCnn(
+            config.char_dim, config.char_filters, config.char_kernel
+        )
         widths = [word_dim + config.char_filters]
         widths += [2 * hidden] * (config.num_layers - 1)
         self.layers = nn.ModuleList(BiLstm(width, hidden) for width in widths)
 
     def feature_table(self, types: Sequence[str]) -> ClcTable:
-        """Rows and vectors of the distinct tokens; `types` decides memory, never the model."""
+        """Rows and vectors of the distinct tokens; `types` decides memory, never the
+        model.
+        """
         chars = encode(types, self.kernel)
         if self.file is None:
-            rows = np.array([bucket(word, self.num_buckets) for word in types], dtype=np.int64)
+            rows = np.array(
+                [bucket(word, self.num_buckets) for word in types], dtype=np.int64
+            )
             return ClcTable(chars, rows, None)
         rank, vectors = self.file.look_up(types)
         if self.word_table is None:
@@ -91,12 +109,16 @@ class Clc(NluModel):
         return ClcTable(chars, np.where(own, rank, shared), frozen)
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """Top biLSTM states, with dropout behind them; a record's vector is their mean."""
+        """Top biLSTM states, with dropout behind them; a record's vector is their
+        mean.
+        """
         layout = time_major(batch.lengths)
         inputs, source = batch.inputs, layout.source
         parts = []
         if self.word_table is not None:
-            parts.append(self.word_table(inputs["words"].index_select(0, source), layout.rows))
+            parts.append(
+                self.word_table(inputs["words"].index_select(0, source), layout.rows)
+            )
         if "vectors" in inputs:
             frozen = inputs["vectors"].index_select(0, source)
             parts = [parts[0] + frozen] if parts else [frozen]

@@ -26,19 +26,31 @@ from trainables.models.encoders.named_files import files_digest, moments_file
 from trainables.models.encoders.rows import SHRINKAGE, Recipe, pack
 from trainables.models.encoders.source import HubEncoder
 from trainables.models.features import Config
-from trainables.models.nlu.base import Encoded, NluModel, independent_losses, label_losses
+from trainables.models.nlu.base import (
+    Encoded,
+    NluModel,
+    independent_losses,
+    label_losses,
+)
 from trainables.models.nlu.label_names import rows_of_names, scores_in, tag_names
 
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
-_PASS_BYTES = 1 << 28  # a batch that is too large to be kept is read in parts of this size
-Join = Callable[[Sequence[cache.CachedRows]], dict[str, Tensor]]  # of the encoders' rows
+_PASS_BYTES = (
+    1 << 28
+)  # a batch that is too large to be kept is read in parts of this size
+Join = Callable[
+    [Sequence[cache.CachedRows]], dict[str, Tensor]
+]  # of the encoders' rows
 _OWN = 0.5  # weight of a tag's separate row relative to those of its type and role
-_MARK = 0.5  # and of the row of B or of I, which is so common that its steps would be too long
+# and of the row of B or of I, which is so common that its steps would be too long
+_MARK = 0.5
 
 
 @lru_cache(maxsize=2)
 def _encoder(name: str, digest: str) -> HubEncoder:
-    """The encoder of these files, which the models of a process share: nothing changes it."""
+    """The encoder of these files, which the models of a process share: nothing changes
+    it.
+    """
     return HubEncoder(public_encoder(name))
 
 
@@ -49,13 +61,16 @@ def _recipe(
     layers: tuple[int, ...],
     shrinkage: float,
 ) -> Recipe:
-    """Of `layers` by their part of the moments of the layers `known`. Kept, because whitening takes
-    as long as a small model's training."""
+    """Of `layers` by their part of the moments of the layers `known`. Kept, because
+    whitening takes as long as a small model's training.
+    """
     return Recipe(encoder, layers, encoder.moments(known), shrinkage)
 
 
 class FixedEncoder:
-    """An encoder from its folder, and the recipe of its rows. No module: it is not trained."""
+    """An encoder from its folder, and the recipe of its rows. No module: it is not
+    trained.
+    """
 
     def __init__(self, config: Config, number: int) -> None:
         name = config.encoders[number]
@@ -65,7 +80,11 @@ class FixedEncoder:
         features.require_layers(config, number, public.layers)
         last = public.config.num_layers
         # The middle layer has the most information on words.
-        default = public.layers if public.about else tuple(dict.fromkeys(((last + 1) // 2, last)))
+        default = (
+            public.layers
+            if public.about
+            else tuple(dict.fromkeys(((last + 1) // 2, last)))
+        )
         self.layers = config.layers_of(number) or default
         self.names = scores_in(public.place) if config.has_prior else None
         self.recipe = {
@@ -76,7 +95,9 @@ class FixedEncoder:
             "neighbours": config.neighbours,
         }
         self.record_width = len(self.layers) * public.config.width
-        self.token_width = self.record_width + 2 * public.config.width * bool(config.neighbours)
+        self.token_width = self.record_width + 2 * public.config.width * bool(
+            config.neighbours
+        )
 
     def _of(self, layers: tuple[int, ...]) -> Recipe:
         return _recipe(self.encoder, self.layers, layers, self._config.whitening)
@@ -88,7 +109,9 @@ class FixedEncoder:
 
     @cached_property
     def reads_names(self) -> Recipe:
-        """The recipe of the rows that names score: the default one, mostly that of the heads."""
+        """The recipe of the rows that names score: the default one, mostly that of the
+        heads.
+        """
         layers = self.encoder.public.layers
         is_default = self.layers == layers and self._config.whitening == SHRINKAGE
         if self.names is None or is_default:
@@ -97,24 +120,33 @@ class FixedEncoder:
 
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder, of
-        norm 1; with names also the inputs of their scores, `token_names` [T, 3 + N] and
-        `record_names` [B, N]."""
+        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the
+        encoder, of norm 1; with names also the inputs of their scores, `token_names`
+        [T, 3 + N] and `record_names` [B, N].
+        """
         states = self.encoder.layer_states(batch)
         own = tokens, records = self.own.of_states(states)
         found = {"tokens": tokens, "records": records}
         if self.names is not None:
             is_read = self.reads_names is self.own
-            of_tokens, of_records = own if is_read else self.reads_names.of_states(states)
+            of_tokens, of_records = (
+                own if is_read else self.reads_names.of_states(states)
+            )
             found["token_names"] = self.names.of_tokens(of_tokens)
             found["record_names"] = self.names.of_records(of_records)
         if weight := self._config.neighbours:
-            near, _ = self._of((min(self.layers),)).of_states(states)  # of the lowest alone
-            found["tokens"] = with_neighbours(tokens, near, batch.lengths, weight=weight)
+            near, _ = self._of((min(self.layers),)).of_states(
+                states
+            )  # of the lowest alone
+            found["tokens"] = with_neighbours(
+                tokens, near, batch.lengths, weight=weight
+            )
         return found
 
     def name_vectors(self, schema: LabelSchema) -> tuple[Tensor, Tensor] | None:
-        """[intents, N] and [tags, 3 + N], which map rows of names to scores; None without."""
+        """[intents, N] and [tags, 3 + N], which map rows of names to scores; None
+        without.
+        """
         if self.names is None:
             return None
         intents = self.names.vectors(rows_of_names(self.reads_names, schema.intents))
@@ -124,9 +156,11 @@ class FixedEncoder:
         return intents, tag_names(schema, slots)
 
 
-def with_neighbours(rows: Tensor, near: Tensor, lengths: Tensor, *, weight: float) -> Tensor:
-    """Rows of tokens [T, D], each with the rows `near` [T, E] of the token before and of the one
-    behind in its record, times `weight`: [T, D + 2 E], of norm 1 at most.
+def with_neighbours(
+    rows: Tensor, near: Tensor, lengths: Tensor, *, weight: float
+) -> Tensor:
+    """Rows of tokens [T, D], each with the rows `near` [T, E] of the token before and
+    of the one behind in its record, times `weight`: [T, D + 2 E], of norm 1 at most.
 
     `lengths` int64[B]. A token without such a neighbour has zeros there.
 
@@ -145,9 +179,9 @@ def with_neighbours(rows: Tensor, near: Tensor, lengths: Tensor, *, weight: floa
 
 @dataclass(frozen=True, eq=False)
 class FixedTable:
-    """Computes the rows of a batch anew; `encoders.cache` keeps those of a corpus. They are rounded
-    alike, so that an exported model predicts what was measured. Each encoder has its own pieces of
-    the same tokens.
+    """Computes the rows of a batch anew; `encoders.cache` keeps those of a corpus. They
+    are rounded alike, so that an exported model predicts what was measured. Each
+    encoder has its own pieces of the same tokens.
     """
 
     fixed: Sequence[FixedEncoder]
@@ -160,13 +194,17 @@ class FixedTable:
         parts = []
         for fixed, table in zip(self.fixed, self.tables, strict=True):
             batch = PackedBatch.unlabelled(table.collate(token_ids, lengths), sizes)
-            parts.append({n: rows.half().numpy() for n, rows in fixed.rows(batch).items()})
+            parts.append(
+                {n: rows.half().numpy() for n, rows in fixed.rows(batch).items()}
+            )
         return self.join(parts)
 
 
 @dataclass(eq=False)
 class CachedTable:
-    """Batches of cached rows of encoders, joined, instead of a model's feature table."""
+    """Batches of cached rows of encoders, joined, instead of a model's feature
+    table.
+    """
 
     parts: Sequence[cache.CachedRows]
     offsets: cache.Places
@@ -193,9 +231,10 @@ class CachedTable:
 
 
 class Features(NluModel):
-    """See `features`. Packed inputs: `tokens` [T, D + 1] and `records` [B, E + 1], of norm 1 but
-    for the constant last entry; with names also the scores that they give, `tag_start` [T, tags]
-    and `intent_start` [B, intents]."""
+    """See `features`. Packed inputs: `tokens` [T, D + 1] and `records` [B, E + 1], of
+    norm 1 but for the constant last entry; with names also the scores that they give,
+    `tag_start` [T, tags] and `intent_start` [B, intents].
+    """
 
     def __init__(self, config: Config, schema: LabelSchema) -> None:
         fixed = [FixedEncoder(config, number) for number in range(len(config.encoders))]
@@ -209,7 +248,8 @@ class Features(NluModel):
         vectors = [v for each in fixed if (v := each.name_vectors(schema)) is not None]
         if config.has_prior and not vectors:
             raise InvalidInput(features.NO_NAMES.format(", ".join(config.encoders)))
-        # Of several encoders the mean of their scores: one product with joined rows and vectors.
+        # Of several encoders the mean of their scores: one product with joined rows and
+        # vectors.
         means = [torch.cat(each, 1) / len(each) for each in zip(*vectors, strict=True)]
         self.names = dict(zip(("intent", "tag"), means, strict=False))
         self.intent_head = Linear(self.record_width, len(schema.intents), bias=False)
@@ -223,7 +263,10 @@ class Features(NluModel):
         of = " and ".join(dict.fromkeys(each.encoder.moments_of for each in self.fixed))
         found = [f"mean and covariance of features, for whitening, over {of}"]
         if self.names:
-            found.append("how scores start from the labels' names, learnt on the encoder's corpora")
+            found.append(
+                "how scores start from the labels' names, learnt on the encoder's"
+                " corpora"
+            )
         return found
 
     def feature_table(self, types: Sequence[str]) -> FixedTable:
@@ -238,20 +281,27 @@ class Features(NluModel):
             loader = Loader(corpus, each.encoder.feature_table(corpus.types))
             recipe = each.recipe
             parts.append(
-                cache.cached_rows(corpus, loader, each.rows, recipe=recipe, cache_dir=cache_dir)
+                cache.cached_rows(
+                    corpus, loader, each.rows, recipe=recipe, cache_dir=cache_dir
+                )
             )
         return Loader(corpus, CachedTable(parts, corpus.offsets, self._join))
 
     def _join(self, parts: Sequence[cache.CachedRows]) -> dict[str, Tensor]:
-        """The inputs of a batch from the rows that each of k encoders has of it: side by side,
-        those of the heads divided by the root of k, so that they are as long as one encoder's, and
-        with a constant behind them.
+        """The inputs of a batch from the rows that each of k encoders has of it: side
+        by side, those of the heads divided by the root of k, so that they are as long
+        as one encoder's, and with a constant behind them.
         """
         found = {}
         for name in dict.fromkeys(name for part in parts for name in part):
             of_each = [part[name] for part in parts if name in part]
-            is_read = name in ("tokens", "records")  # by the heads; the others are scored by names
-            constant = np.full((len(of_each[0]), int(is_read)), self.config.bias, dtype=np.float32)
+            is_read = name in (
+                "tokens",
+                "records",
+            )  # by the heads; the others are scored by names
+            constant = np.full(
+                (len(of_each[0]), int(is_read)), self.config.bias, dtype=np.float32
+            )
             rows = np.concatenate([*of_each, constant], axis=1, dtype=np.float32)
             if is_read:
                 rows[:, :-1] *= np.float32(len(parts) ** -0.5)
@@ -262,8 +312,9 @@ class Features(NluModel):
         return found
 
     def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
-        """How many records of these lengths a step passes at a time, so that a full batch of any
-        size fits into memory; None: all, which are kept."""
+        """How many records of these lengths a step passes at a time, so that a full
+        batch of any size fits into memory; None: all, which are kept.
+        """
         token = 4 * (self.token_width + self.num_tags * bool(self.names))  # bytes
         record = 4 * (self.record_width + self.num_intents * bool(self.names))
         if int(lengths.sum()) * token + len(lengths) * record <= _KEPT_BYTES:
@@ -271,8 +322,9 @@ class Features(NluModel):
         return max(1, _PASS_BYTES // (int(lengths.max()) * token + record))
 
     def save_public(self, folder: Path) -> None:
-        """Write into `folder` the computed public moments of encoders without them, so that an
-        exported model gives the same rows without computing them again."""
+        """Write into `folder` the computed public moments of encoders without them, so
+        that an exported model gives the same rows without computing them again.
+        """
         for number, fixed in enumerate(self.fixed):
             if fixed.encoder.public.about is None:
                 moments = fixed.encoder.moments(fixed.layers)
@@ -288,19 +340,26 @@ class Features(NluModel):
         return encoded.sentence, encoded.tokens
 
     def losses(self, batch: PackedBatch) -> Tensor:
-        """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in
-        nats, which is 0 of one whose tag is `sure`.
+        """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the
+        tokens' own, in nats, which is 0 of one whose tag is `sure`.
 
         Unlike in models with learnt transitions, the losses of tokens are independent.
         """
         intents, tags, record = self._scores(batch)
         of = torch.from_numpy(record).to(tags.device)
         enough = -math.log(self.config.sure)
-        summed = independent_losses(tags, batch.tags, of, batch.num_records, enough=enough)
-        return label_losses(intents.float(), batch.intents) + self.config.tag_weight * summed
+        summed = independent_losses(
+            tags, batch.tags, of, batch.num_records, enough=enough
+        )
+        return (
+            label_losses(intents.float(), batch.intents)
+            + self.config.tag_weight * summed
+        )
 
     def _scores(self, batch: PackedBatch) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
-        """[B, intents] and [T, tags], in the batch's order, and the record of each token [T]."""
+        """[B, intents] and [T, tags], in the batch's order, and the record of each
+        token [T].
+        """
         record = np.repeat(np.arange(batch.num_records), batch.lengths.cpu().numpy())
         dtype = self.intent_head.weight.dtype
         inputs = {name: rows.to(dtype) for name, rows in batch.inputs.items()}
@@ -312,11 +371,13 @@ class Features(NluModel):
 
 
 def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
-    """[tags, parts]: the weight of each part's row in a tag's weights; rows have norm 1.
+    """[tags, parts]: the weight of each part's row in a tag's weights; rows have norm
+    1.
 
-    One row for the type (the last part of a name, `city_name`), where names have roles for the role
-    (the part before it, `toloc`, or none), and half a row for `B` or `I` and for the tag alone.
-    Names are public. A rare tag is then learnt from frequent parts.
+    One row for the type (the last part of a name, `city_name`), where names have roles
+    for the role (the part before it, `toloc`, or none), and half a row for `B` or `I`
+    and for the tag alone. Names are public. A rare tag is then learnt from frequent
+    parts.
 
     >>> tag_parts(LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")).shape
     (5, 10)
@@ -326,7 +387,9 @@ def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
     has_roles = any("." in slot for slot in schema.slots)
     parts = [_parts(tag, has_roles=has_roles) for tag in schema.tags]
     places = list(dict.fromkeys(place for part in parts for place in part))
-    found = np.array([[part.get(place, 0.0) for place in places] for part in parts], np.float32)
+    found = np.array(
+        [[part.get(place, 0.0) for place in places] for part in parts], np.float32
+    )
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
 
 

@@ -16,7 +16,12 @@ from trainables.models.encoders.hub import PublicEncoder
 from trainables.models.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.models.encoders.source import load_model
 from trainables.models.lora import TARGETS, Config
-from trainables.models.nlu.base import Encoded, NluModel, independent_losses, label_losses
+from trainables.models.nlu.base import (
+    Encoded,
+    NluModel,
+    independent_losses,
+    label_losses,
+)
 
 _WORDS_AT_ONCE = 1_024  # of a pass, the longest records' padding included
 _TRIED = (2, 5, 3)  # words of the records that `refuse_unknown_rows` reads
@@ -25,26 +30,31 @@ _TRIED = (2, 5, 3)  # words of the records that `refuse_unknown_rows` reads
 class AdaptedEncoder(Foreign, NluModel):
     """Records are padded at their end, where nothing attends (see `Foreign.states_of`).
 
-    Packed inputs: those of `PieceTable.collate`. The vector of a token is that of its first piece,
-    that of a record the mean of its pieces. A record of more pieces than `positions` is read in
-    windows that follow each other.
+    Packed inputs: those of `PieceTable.collate`. The vector of a token is that of its
+    first piece, that of a record the mean of its pieces. A record of more pieces than
+    `positions` is read in windows that follow each other.
 
     Raises: InvalidInput as `lora.build` does.
     """
 
-    def __init__(self, config: Config, public: PublicEncoder, schema: LabelSchema) -> None:
+    def __init__(
+        self, config: Config, public: PublicEncoder, schema: LabelSchema
+    ) -> None:
         super().__init__(schema, token_width=public.config.width)
         self.cutter = WordCutter.of_folder(public.place, name=public.name)
         self.positions = public.positions
         self._padding = max(public.first_position - 1, 0)  # the piece that pads
         self.hold(load_model(public), in_bf16=config.frozen_weights == "bf16")
-        targets = config.lora_targets or TARGETS.get(public.config.model_type, ("query", "value"))
+        targets = config.lora_targets or TARGETS.get(
+            public.config.model_type, ("query", "value")
+        )
         # A pooler is not read.
         maps = {n: each for n, each in self.linear_maps().items() if "pooler" not in n}
         names = {n: n.rpartition(".")[2] for n in maps}
         if missing := set(targets) - set(names.values()):
             raise InvalidInput(
-                f"expected model.lora_targets among {', '.join(sorted(set(names.values())))} with"
+                f"expected model.lora_targets among"
+                f" {', '.join(sorted(set(names.values())))} with"
                 f" model.encoder={config.encoder}, got {sorted(missing)[0]}"
             )
         chosen = {n: each for n, each in maps.items() if names[n] in targets}
@@ -62,7 +72,9 @@ class AdaptedEncoder(Foreign, NluModel):
         return max(1, _WORDS_AT_ONCE // int(lengths.max(initial=1)))
 
     def losses(self, batch: PackedBatch) -> Tensor:
-        """[B]: cross-entropies of the intent and, independently, of the tokens, in nats."""
+        """[B]: cross-entropies of the intent and, independently, of the tokens, in
+        nats.
+        """
         encoded = self.encode(batch)
         intents, tags = self._heads(encoded)
         layout = encoded.layout
@@ -82,7 +94,9 @@ class AdaptedEncoder(Foreign, NluModel):
             most=self.positions,
             read=lambda ids, mask: self.inner(input_ids=ids, attention_mask=mask)[0],
         )
-        sizes, owner = (batch.lengths.new_tensor(v) for v in ([len(r) for r in rows], owners))
+        sizes, owner = (
+            batch.lengths.new_tensor(v) for v in ([len(r) for r in rows], owners)
+        )
         tokens, of_records = pooled(states, batch, sizes, owner)
         layout = time_major(batch.lengths)
         return Encoded(tokens.index_select(0, layout.source), of_records, layout)

@@ -1,9 +1,10 @@
-"""Scores of tokens and records by the names of labels, before any private record is read.
+"""Scores of tokens and records by the names of labels, before any private record is
+read.
 
-The encoder reads a name like an utterance; its vector is e(name) of norm 1. A token x scores tag
-`B-name` as u_B.x + e(name)^T A x and `O` as u_O.x; a record r scores an intent as e(name)^T B r.
-The maps are learnt on public corpora with other labels (Athiwaratkun et al. 2020, arXiv
-2009.13272).
+The encoder reads a name like an utterance; its vector is e(name) of norm 1. A token x
+scores tag `B-name` as u_B.x + e(name)^T A x and `O` as u_O.x; a record r scores an
+intent as e(name)^T B r. The maps are learnt on public corpora with other labels
+(Athiwaratkun et al. 2020, arXiv 2009.13272).
 """
 
 import re
@@ -34,7 +35,9 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("toloc.city_name"), words_of("AddToPlaylist"), words_of("größe#2"), words_of("__")
     (('toloc', 'city', 'name'), ('add', 'to', 'playlist'), ('größe', '2'), ('none',))
     """
-    return tuple(word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))) or ("none",)
+    return tuple(word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))) or (
+        "none",
+    )
 
 
 def rows_of_names(recipe: Recipe, names: Sequence[str]) -> Tensor:
@@ -47,8 +50,9 @@ def rows_of_names(recipe: Recipe, names: Sequence[str]) -> Tensor:
 class NameScores:
     """Public maps from features to scores of names.
 
-    `projection` [D, N] turns the encoder's row of a name into its vector; `tokens` [3 + N, D + 1]
-    (O, B, I, then A) and `records` [N, D + 1] (B) read rows with a constant `BIAS` behind them.
+    `projection` [D, N] turns the encoder's row of a name into its vector; `tokens` [3 +
+    N, D + 1] (O, B, I, then A) and `records` [N, D + 1] (B) read rows with a constant
+    `BIAS` behind them.
     """
 
     projection: Tensor
@@ -60,11 +64,15 @@ class NameScores:
         return F.normalize(rows @ self.projection, dim=1)
 
     def of_tokens(self, rows: Tensor) -> Tensor:
-        """Rows of tokens [T, D] -> [T, 3 + N]; scores are the product with `tag_names`."""
+        """Rows of tokens [T, D] -> [T, 3 + N]; scores are the product with
+        `tag_names`.
+        """
         return with_bias(rows) @ self.tokens.t()
 
     def of_records(self, rows: Tensor) -> Tensor:
-        """Rows of records [B, D] -> [B, N]; scores are the product with vectors of names."""
+        """Rows of records [B, D] -> [B, N]; scores are the product with vectors of
+        names.
+        """
         return with_bias(rows) @ self.records.t()
 
 
@@ -89,7 +97,8 @@ def with_bias(rows: Tensor) -> Tensor:
 
 
 def tag_names(schema: LabelSchema, vectors: Tensor) -> Tensor:
-    """[tags, 3 + N]: the mark of each tag beside the vector [N] of its slot, in `schema`'s order.
+    """[tags, 3 + N]: the mark of each tag beside the vector [N] of its slot, in
+    `schema`'s order.
 
     >>> import torch
     >>> schema = LabelSchema(intents=("a",), slots=("city",), source="doc")

@@ -1,9 +1,11 @@
-"""A small sequence-to-sequence Transformer from utterances to programs in prefix notation.
+"""A small sequence-to-sequence Transformer from utterances to programs in prefix
+notation.
 
-Two encoder layers and one decoder layer, pre-norm, width 128, about a million parameters; the
-decoder's output table is its input table. Where literals are copied, the decoder also points at
-source pieces (pointer network, Vinyals et al. 2015). A choice is a token or a place: scores are
-[tokens | source places], and the previous token determines which of the two may follow.
+Two encoder layers and one decoder layer, pre-norm, width 128, about a million
+parameters; the decoder's output table is its input table. Where literals are copied,
+the decoder also points at source pieces (pointer network, Vinyals et al. 2015). A
+choice is a token or a place: scores are [tokens | source places], and the previous
+token determines which of the two may follow.
 """
 
 import math
@@ -30,36 +32,51 @@ class ParserSizes:
 class ParserModel(nn.Module):
     """`num_words` source pieces, `num_tokens` program tokens.
 
-    Decoder inputs are ids of tokens, `num_tokens` + place for a copied piece, and `start`.
+    Decoder inputs are ids of tokens, `num_tokens` + place for a copied piece, and
+    `start`.
     """
 
     def __init__(self, sizes: ParserSizes, *, num_words: int, num_tokens: int) -> None:
         super().__init__()
         self.num_tokens = num_tokens
-        self._scale = math.sqrt(sizes.width)  # tables are small, so that tied scores are
+        self._scale = math.sqrt(
+            sizes.width
+        )  # tables are small, so that tied scores are
         width = sizes.width
         self.words = nn.Embedding(num_words, width)
-        self.tokens = nn.Embedding(num_tokens + 1, width)  # the last row begins a program
+        self.tokens = nn.Embedding(
+            num_tokens + 1, width
+        )  # the last row begins a program
         for table in (self.words, self.tokens):
             nn.init.normal_(table.weight, std=width**-0.5)
         of_layer = width, sizes.heads, sizes.feed_forward, sizes.dropout
         above = nn.TransformerEncoderLayer(*of_layer, batch_first=True, norm_first=True)
         below = nn.TransformerDecoderLayer(*of_layer, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(
-            above, sizes.encoder_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
+            above,
+            sizes.encoder_layers,
+            norm=nn.LayerNorm(width),
+            enable_nested_tensor=False,
         )
-        self.decoder = nn.TransformerDecoder(below, sizes.decoder_layers, norm=nn.LayerNorm(width))
+        self.decoder = nn.TransformerDecoder(
+            below, sizes.decoder_layers, norm=nn.LayerNorm(width)
+        )
         self.point = nn.Linear(width, width, bias=False)
         self.dropout = nn.Dropout(sizes.dropout)
 
     def encode(self, words: Tensor, padding: Tensor) -> Tensor:
-        """States [B, S, d] of the pieces `words` [B, S]; `padding` is True where there is none."""
+        """States [B, S, d] of the pieces `words` [B, S]; `padding` is True where there
+        is none.
+        """
         rows = self._add_positions(self.words(words) * self._scale)
         states: Tensor = self.encoder(rows, src_key_padding_mask=padding)
         return states
 
-    def forward(self, states: Tensor, padding: Tensor, inputs: Tensor, start: Tensor) -> Tensor:
-        """Scores [B, T, tokens + S] of the choice after each of `start` and `inputs` [B, T - 1].
+    def forward(
+        self, states: Tensor, padding: Tensor, inputs: Tensor, start: Tensor
+    ) -> Tensor:
+        """Scores [B, T, tokens + S] of the choice after each of `start` and `inputs`
+        [B, T - 1].
 
         Neither kind of choice is masked; padded places are.
         """
@@ -70,9 +87,14 @@ class ParserModel(nn.Module):
             rows = torch.where((inputs >= self.num_tokens)[:, :, None], pointed, rows)
         rows = torch.cat([self.tokens(start)[:, None] * self._scale, rows], dim=1)
         length = rows.shape[1]
-        future = torch.ones(length, length, dtype=torch.bool, device=rows.device).triu(1)
+        future = torch.ones(length, length, dtype=torch.bool, device=rows.device).triu(
+            1
+        )
         found = self.decoder(
-            self._add_positions(rows), states, tgt_mask=future, memory_key_padding_mask=padding
+            self._add_positions(rows),
+            states,
+            tgt_mask=future,
+            memory_key_padding_mask=padding,
         )
         tokens = found @ self.tokens.weight[:-1].T
         places = self.point(found) @ states.transpose(1, 2) / self._scale
@@ -89,7 +111,9 @@ class ParserModel(nn.Module):
         return moved
 
 
-def build(sizes: ParserSizes, *, num_words: int, num_tokens: int, seed: int) -> ParserModel:
+def build(
+    sizes: ParserSizes, *, num_words: int, num_tokens: int, seed: int
+) -> ParserModel:
     """A model with weights drawn from `seed`."""
     with torch_seeded(stream_seed(seed, "model", "parser")):
         return ParserModel(sizes, num_words=num_words, num_tokens=num_tokens)

@@ -1,4 +1,5 @@
-"""The vocabulary of a parser: pieces of utterances, tokens of programs, copied literals.
+"""The vocabulary of a parser: pieces of utterances, tokens of programs, copied
+literals.
 
 It is built from the parser's training pairs, which are public (or accounted for).
 """
@@ -32,7 +33,10 @@ UNKNOWN = 0
 MAX_PIECES = 200  # of one utterance; the rest of a longer one is not read
 MIN_COUNT = 2  # of a word, and of a number written as itself
 MIN_FIXED = 3  # of a string that is not in its utterance, to be written as itself
-COPY_STRING, COPY_LONG = '"copy" string', "copy long/-"  # no atom has a space outside its quotes
+COPY_STRING, COPY_LONG = (
+    '"copy" string',
+    "copy long/-",
+)  # no atom has a space outside its quotes
 _PIECE = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 _PLACEHOLDERS = (STRING, f"{LONG}/-", f"{NUMBER}/-")
 
@@ -62,7 +66,9 @@ def pieces(text: str) -> list[tuple[str, int, int]]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """`words` of the source (id 0: unknown) and `tokens` of programs, in fixed orders."""
+    """`words` of the source (id 0: unknown) and `tokens` of programs, in fixed
+    orders.
+    """
 
     words: tuple[str, ...]
     tokens: tuple[str, ...]
@@ -72,7 +78,9 @@ class Vocabulary:
     def of(
         cls, utterances: Sequence[str], programs: Sequence[str], *, literals: Literals
     ) -> Vocabulary:
-        """The vocabulary of training pairs. Raises: LispressError for a malformed program."""
+        """The vocabulary of training pairs. Raises: LispressError for a malformed
+        program.
+        """
         words: Counter[str] = Counter()
         tokens: Counter[str] = Counter()
         fixed: Counter[str] = Counter()
@@ -82,14 +90,23 @@ class Vocabulary:
             for token in linearise(program):
                 if anonymous(token) == token:
                     tokens[token] += 1
-                elif literals == "copy" and not (is_string(token) and _find(token, found)):
+                elif literals == "copy" and not (
+                    is_string(token) and _find(token, found)
+                ):
                     fixed[token] += 1
         kept = [word for word, count in words.items() if count >= MIN_COUNT]
         for token, count in fixed.items():
             if count >= (MIN_FIXED if is_string(token) else MIN_COUNT):
                 tokens[token] += count
-        special = [*_PLACEHOLDERS, *((COPY_STRING, COPY_LONG) if literals == "copy" else ())]
-        return cls(("", *sorted(kept)), (*special, *sorted(tokens.keys() - set(special))), literals)
+        special = [
+            *_PLACEHOLDERS,
+            *((COPY_STRING, COPY_LONG) if literals == "copy" else ()),
+        ]
+        return cls(
+            ("", *sorted(kept)),
+            (*special, *sorted(tokens.keys() - set(special))),
+            literals,
+        )
 
     def source(self, utterance: str) -> Source:
         """An utterance as the parser reads it."""
@@ -101,10 +118,11 @@ class Vocabulary:
         )
 
     def target(self, program: str, source: Source) -> list[int]:
-        """Token ids; after a copy the first and last source piece, counted from `len(tokens)`.
+        """Token ids; after a copy the first and last source piece, counted from
+        `len(tokens)`.
 
-        A literal that can be neither written nor copied becomes its placeholder. The program's
-        calls must be among those that the vocabulary was made of.
+        A literal that can be neither written nor copied becomes its placeholder. The
+        program's calls must be among those that the vocabulary was made of.
         """
         ids: list[int] = []
         found = [piece for piece, _, _ in pieces(source.text)]
@@ -113,10 +131,14 @@ class Vocabulary:
             may_copy = self.literals == "copy" and general != token
             span = _find(token, found) if may_copy else None
             if span and (is_string(token) or token not in self._token_ids):
-                ids.append(self._token_ids[COPY_STRING if is_string(token) else COPY_LONG])
+                ids.append(
+                    self._token_ids[COPY_STRING if is_string(token) else COPY_LONG]
+                )
                 ids += [len(self.tokens) + place for place in span]
             else:
-                ids.append(self._token_ids[token if token in self._token_ids else general])
+                ids.append(
+                    self._token_ids[token if token in self._token_ids else general]
+                )
         return ids
 
     def program(self, ids: Sequence[int], source: Source) -> str:
@@ -136,7 +158,10 @@ class Vocabulary:
 
     def is_copy(self, index: int) -> bool:
         """Whether two places in the source follow a token."""
-        return index < len(self.tokens) and self.tokens[index] in (COPY_STRING, COPY_LONG)
+        return index < len(self.tokens) and self.tokens[index] in (
+            COPY_STRING,
+            COPY_LONG,
+        )
 
     def write(self, state: PrefixState, index: int) -> None:
         """Update a state with a written token."""
@@ -145,7 +170,9 @@ class Vocabulary:
     @cached_property
     def arities(self) -> tuple[int, ...]:
         """Parts that follow each token; the places of a copy are not parts."""
-        return tuple(0 if self.is_copy(i) else arity(t) for i, t in enumerate(self.tokens))
+        return tuple(
+            0 if self.is_copy(i) else arity(t) for i, t in enumerate(self.tokens)
+        )
 
     @cached_property
     def fits(self) -> dict[str, tuple[bool, ...]]:
@@ -167,7 +194,9 @@ class Vocabulary:
 
     @cached_property
     def _word_ids(self) -> dict[str, int]:
-        return {word: index for index, word in enumerate(self.words) if index != UNKNOWN}
+        return {
+            word: index for index, word in enumerate(self.words) if index != UNKNOWN
+        }
 
     @cached_property
     def _token_ids(self) -> dict[str, int]:
@@ -175,7 +204,9 @@ class Vocabulary:
 
 
 def _find(token: str, found: Sequence[str]) -> tuple[int, int] | None:
-    """First and last piece of a literal in the pieces of its utterance; None where it is not."""
+    """First and last piece of a literal in the pieces of its utterance; None where it
+    is not.
+    """
     text = _text(token) if is_string(token) else token.removesuffix("/-")
     if not is_string(token):
         if not is_long(text) or not text[:-1].isdecimal():

@@ -47,11 +47,15 @@ class Block(nn.Module):
         self.inner: MaybeAdapted = Linear(sizes.width, sizes.intermediate)
         self.outer: MaybeAdapted = Linear(sizes.intermediate, sizes.width)
 
-    def forward(self, x: Tensor, layout: ByLength, masks: Masks | None, site: int) -> Tensor:
+    def forward(
+        self, x: Tensor, layout: ByLength, masks: Masks | None, site: int
+    ) -> Tensor:
         """Rows [n, width] -> the same."""
         rows = layout.rows
         qkv = self.qkv(self.attention_norm(x, rows), rows)
-        seen = self.attention_out(attention(qkv, layout, heads=self.heads, causal=True), rows)
+        seen = self.attention_out(
+            attention(qkv, layout, heads=self.heads, causal=True), rows
+        )
         x = x + (seen if masks is None else masks.drop(seen, site))
         inner = F.gelu(self.inner(self.norm(x, rows), rows), approximate="tanh")
         fed: Tensor = self.outer(inner, rows)
@@ -66,15 +70,17 @@ class LmModule(nn.Module, ABC):
     def losses(self, batch: TextBatch) -> Tensor:
         """[B]: -log p of a record's counted tokens together, in nats.
 
-        A mean over tokens would give a short record's first token more weight than a long one's,
-        and drawn texts would be too short.
+        A mean over tokens would give a short record's first token more weight than a
+        long one's, and drawn texts would be too short.
         """
         record, values = self.token_losses(batch)
         return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
 
     @abstractmethod
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """For each counted token, in any order: its record int64[m], and -log p in nats [m]."""
+        """For each counted token, in any order: its record int64[m], and -log p in nats
+        [m].
+        """
 
     @abstractmethod
     def generator(self) -> Any:
@@ -92,7 +98,8 @@ class CausalLm(DropsByRecord, LmModule):
         super().__init__()
         if sizes.width % sizes.heads:
             raise InvalidInput(
-                f"expected model.hidden_size to be a multiple of model.num_heads={sizes.heads},"
+                f"expected model.hidden_size to be a multiple of"
+                f" model.num_heads={sizes.heads},"
                 f" got {sizes.width}"
             )
         self.sizes = sizes
@@ -149,17 +156,25 @@ class CausalLm(DropsByRecord, LmModule):
         return to_transformers(self)
 
     def adapt(self, *, rank: int, alpha: float) -> None:
-        """Freeze everything and add low-rank adapters to every linear map of the blocks."""
+        """Freeze everything and add low-rank adapters to every linear map of the
+        blocks.
+        """
         self.requires_grad_(False)
         for block in self.blocks:
             for name in ("qkv", "attention_out", "inner", "outer"):
-                setattr(block, name, Adapted(getattr(block, name), rank=rank, alpha=alpha))
+                setattr(
+                    block, name, Adapted(getattr(block, name), rank=rank, alpha=alpha)
+                )
 
 
-def _drop_head(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:
+def _drop_head(
+    module: nn.Module, state: dict[str, Tensor], prefix: str, local: object
+) -> None:
     state.pop(f"{prefix}head.weight", None)
 
 
-def _add_head(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
+def _add_head(
+    module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object
+) -> None:
     if f"{prefix}word.weight" in state:
         state[f"{prefix}head.weight"] = state[f"{prefix}word.weight"]

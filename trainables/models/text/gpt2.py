@@ -1,4 +1,6 @@
-"""GPT-2's weights, by their names in `transformers`, in this project's causal LM and back."""
+"""GPT-2's weights, by their names in `transformers`, in this project's causal LM and
+back.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,13 +33,20 @@ def sizes_of(about: Any, *, positions: int) -> LmSizes:
     Raises: InvalidInput as `causal_lm` does.
     """
     plain = about.scale_attn_weights and not about.scale_attn_by_inverse_layer_idx
-    if about.activation_function != "gelu_new" or not plain or not about.tie_word_embeddings:
+    if (
+        about.activation_function != "gelu_new"
+        or not plain
+        or not about.tie_word_embeddings
+    ):
         raise InvalidInput(
-            "expected a GPT-2 with gelu_new, plain attention and one table of words for input and"
+            "expected a GPT-2 with gelu_new, plain attention and one table of words for"
+            " input and"
             " output, got a variant"
         )
     if positions > about.n_positions:
-        raise InvalidInput(f"expected synthesis.max_tokens <= {about.n_positions}, got {positions}")
+        raise InvalidInput(
+            f"expected synthesis.max_tokens <= {about.n_positions}, got {positions}"
+        )
     return LmSizes(
         vocabulary=about.vocab_size,
         width=about.n_embd,
@@ -50,7 +59,8 @@ def sizes_of(about: Any, *, positions: int) -> LmSizes:
 
 
 def causal_lm(found: Any, *, positions: int) -> CausalLm:
-    """A `GPT2LMHeadModel` as this project's model, for records of at most `positions` tokens.
+    """A `GPT2LMHeadModel` as this project's model, for records of at most `positions`
+    tokens.
 
     Raises: InvalidInput for a variant with other parts.
     """
@@ -67,7 +77,9 @@ def causal_lm(found: Any, *, positions: int) -> CausalLm:
 
 
 def to_transformers(model: CausalLm) -> Any:
-    """The model as a `GPT2LMHeadModel`, its adapters merged into the maps that they belong to."""
+    """The model as a `GPT2LMHeadModel`, its adapters merged into the maps that they
+    belong to.
+    """
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes, own = model.sizes, model.state_dict()
@@ -96,7 +108,9 @@ def to_transformers(model: CausalLm) -> Any:
 
 
 def _names(layers: int) -> Iterator[tuple[str, str, bool]]:
-    """The names of each parameter here and there, and whether it is stored transposed there."""
+    """The names of each parameter here and there, and whether it is stored transposed
+    there.
+    """
     yield from ((ours, theirs, False) for ours, theirs in _TOP.items())
     for number in range(layers):
         for ours, theirs in _BLOCK.items():

@@ -1,14 +1,16 @@
-"""Causal LMs of `transformers` with low-rank adapters of ours; any model's source and folder.
+"""Causal LMs of `transformers` with low-rank adapters of ours; any model's source and
+folder.
 
-The frozen weights run in the library's modules; the adapters support book-keeping, so norms by
-record are exact.
+The frozen weights run in the library's modules; the adapters support book-keeping, so
+norms by record are exact.
 
-A folder may be another person's export: code in it is never run (by default `transformers` would
-ask whoever is at the terminal), and what it names is not fetched from the hub. Drawing needs
-nothing else, except for adapters on a model that is no GPT-2. The folder then has the adapters, and
-`base.json` identifies the base weights. They are read from the folder `base` inside, else from
-`model.encoder`, and must be identical. An export has `base` as its `model.encoder` where that was a
-folder, whose path must not leave.
+A folder may be another person's export: code in it is never run (by default
+`transformers` would ask whoever is at the terminal), and what it names is not fetched
+from the hub. Drawing needs nothing else, except for adapters on a model that is no
+GPT-2. The folder then has the adapters, and `base.json` identifies the base weights.
+They are read from the folder `base` inside, else from `model.encoder`, and must be
+identical. An export has `base` as its `model.encoder` where that was a folder, whose
+path must not leave.
 """
 
 import hashlib
@@ -36,7 +38,12 @@ from trainables.models.encoders.adapters import Foreign, refuse_unknown_rows
 from trainables.models.encoders.source import quiet, require_all_weights
 from trainables.models.text import gpt2
 from trainables.models.text.causal_lm import CausalLm, LmModule, LmSizes
-from trainables.models.text.tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
+from trainables.models.text.tokenizers import (
+    PretrainedTokenizer,
+    PublicBpe,
+    load_bpe,
+    train_bpe,
+)
 from trainables.system.checkpoint import part_of, write_tensors
 
 _SHORT = 5  # tokens of the record whose losses are compared
@@ -49,11 +56,16 @@ _WEIGHT_FILES = (
     *("pytorch_model.bin", "pytorch_model.bin.index.json"),
 )
 _WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
-_TOKENIZER, _BASE = "tokenizer", "base"  # folders, `base` also as the name of an encoder
+_TOKENIZER, _BASE = (
+    "tokenizer",
+    "base",
+)  # folders, `base` also as the name of an encoder
 
 
 class HubLm(Foreign, LmModule):
-    """`inner` is a `transformers` model; records are padded at their end, where nothing attends."""
+    """`inner` is a `transformers` model; records are padded at their end, where nothing
+    attends.
+    """
 
     def __init__(self, inner: nn.Module, *, provenance: str) -> None:
         super().__init__()
@@ -71,7 +83,9 @@ class HubLm(Foreign, LmModule):
             len(rows),
             padding=0,
             most=getattr(self.inner.config, "max_position_embeddings", None),
-            read=lambda ids, mask: base(input_ids=ids, attention_mask=mask, use_cache=False)[0],
+            read=lambda ids, mask: base(
+                input_ids=ids, attention_mask=mask, use_cache=False
+            )[0],
         )
         logits = self.inner.get_output_embeddings()(hidden[batch.counted])  # type: ignore[operator]  # theirs
         values = F.cross_entropy(logits, batch.targets[batch.counted], reduction="none")
@@ -80,7 +94,9 @@ class HubLm(Foreign, LmModule):
     def adapt(self, *, rank: int, alpha: float) -> None:
         """Freeze everything and add adapters to every linear map but the output's."""
         output = self.inner.get_output_embeddings()  # type: ignore[operator]  # theirs
-        found = {n: each for n, each in self.linear_maps().items() if each is not output}
+        found = {
+            n: each for n, each in self.linear_maps().items() if each is not output
+        }
         if not found:
             raise InvalidInput("expected a model with linear maps to adapt, got none")
         self.put_adapters(found, rank=rank, alpha=alpha)
@@ -92,7 +108,9 @@ class HubLm(Foreign, LmModule):
         from transformers import GenerationConfig
 
         self.name_rows(None)
-        self.inner.generation_config = GenerationConfig()  # its folder may say how to draw
+        self.inner.generation_config = (
+            GenerationConfig()
+        )  # its folder may say how to draw
         return self.inner
 
 
@@ -118,31 +136,34 @@ def _batch(tokens: Tensor, lengths: list[int]) -> TextBatch:
 
 
 def require_records_apart(model: HubLm, *, longest: int, name: str) -> None:
-    """Refuse a model in which a record's losses change when another of `longest` tokens is added,
-    as with positions scaled by the longest record of a batch; and one whose losses of a record's
-    first tokens change with those behind them, as a masked language model's do, which would learn
-    to copy.
+    """Refuse a model in which a record's losses change when another of `longest` tokens
+    is added, as with positions scaled by the longest record of a batch; and one whose
+    losses of a record's first tokens change with those behind them, as a masked
+    language model's do, which would learn to copy.
 
     Raises: InvalidInput naming the encoder `name`.
     """
     short = min(_SHORT, longest)
     if not _first_losses_agree(model, [short], [short, longest]):
         raise InvalidInput(
-            "expected model.encoder to be a model that processes each record independently, got"
+            "expected model.encoder to be a model that processes each record"
+            " independently, got"
             f" {name!r}: a record's loss changes with the record beside it, so clipping"
             " bounds nothing"
         )
     if not _first_losses_agree(model, [short], [longest]):
         raise InvalidInput(
-            f"expected model.encoder to be a causal LM, got {name!r}: a token's loss changes with"
+            f"expected model.encoder to be a causal LM, got {name!r}: a token's loss"
+            f" changes with"
             " the tokens behind it"
         )
 
 
 @torch.no_grad()
 def _first_losses_agree(model: HubLm, *batches: list[int]) -> bool:
-    """Whether batches of records of these lengths, cut from the same tokens, have the same losses
-    of the first tokens."""
+    """Whether batches of records of these lengths, cut from the same tokens, have the
+    same losses of the first tokens.
+    """
     tokens = _tokens(model, max(map(sum, batches)))
     made = (_batch(tokens[: sum(lengths)], lengths) for lengths in batches)
     found = [model.token_losses(batch)[1].double() for batch in made]
@@ -152,8 +173,8 @@ def _first_losses_agree(model: HubLm, *batches: list[int]) -> bool:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A model and its tokenizer as `transformers` finds them under a name, the user's. `is_here`:
-    a folder names it, so the hub is not asked, only its cache.
+    """A model and its tokenizer as `transformers` finds them under a name, the user's.
+    `is_here`: a folder names it, so the hub is not asked, only its cache.
     """
 
     name: str
@@ -172,7 +193,9 @@ class Pretrained:
         try:
             inner = self._get(AutoTokenizer)
         except InvalidInput:
-            raise InvalidInput(f"{wanted}, got none that loads without code of its own") from None
+            raise InvalidInput(
+                f"{wanted}, got none that loads without code of its own"
+            ) from None
         if len(inner) < 3:  # the library's result for an empty folder
             raise InvalidInput(f"{wanted}, got an empty one")
         try:
@@ -181,7 +204,9 @@ class Pretrained:
             raise InvalidInput(f"model.encoder={self.name!r}: {problem}") from None
 
     def fitting(self, synthesis: SynthesisConfig) -> tuple[Any, PretrainedTokenizer]:
-        """The model's config and tokenizer. Raises: InvalidInput unless they fit the trial."""
+        """The model's config and tokenizer. Raises: InvalidInput unless they fit the
+        trial.
+        """
         from transformers import AutoConfig
 
         name, about, tokenizer = self.name, self._get(AutoConfig), self.tokenizer()
@@ -192,24 +217,31 @@ class Pretrained:
             gpt2.sizes_of(about, positions=synthesis.max_tokens)
         elif synthesis.lora_rank is None:
             raise InvalidInput(
-                f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers"
+                f"expected synthesis.lora_rank with model.encoder={name!r}: only"
+                f" GPT-2's layers"
                 " compute per-example norms for all weights"
             )
-        longest = getattr(about, "max_position_embeddings", None) or synthesis.max_tokens
+        longest = (
+            getattr(about, "max_position_embeddings", None) or synthesis.max_tokens
+        )
         if synthesis.max_tokens > longest:
             raise InvalidInput(
-                f"expected synthesis.max_tokens <= {longest} with model.encoder={name!r}, got"
+                f"expected synthesis.max_tokens <= {longest} with"
+                f" model.encoder={name!r}, got"
                 f" {synthesis.max_tokens}"
             )
         if tokenizer.size > vocabulary:
             raise InvalidInput(
-                f"expected a tokenizer of at most {vocabulary} ids in model.encoder={name!r}, got"
+                f"expected a tokenizer of at most {vocabulary} ids in"
+                f" model.encoder={name!r}, got"
                 f" one of {tokenizer.size}"
             )
         return about, tokenizer
 
     def require_weights(self) -> None:
-        """Raises: InvalidInput where there is no file of them, none of which is read."""
+        """Raises: InvalidInput where there is no file of them, none of which is
+        read.
+        """
         from transformers.utils.hub import has_file
 
         try:
@@ -218,23 +250,29 @@ class Pretrained:
             found = False
         if not found:
             raise InvalidInput(
-                f"expected weights in model.encoder={self.name!r}, got none ({_WEIGHT_FILES[0]})"
+                f"expected weights in model.encoder={self.name!r}, got none"
+                f" ({_WEIGHT_FILES[0]})"
             )
 
     def model(self, *, positions: int) -> LmModule:
         """For records of at most `positions` tokens.
 
-        Raises: InvalidInput where weights are missing or no numbers, or the model is none whose
-        records are apart.
+        Raises: InvalidInput where weights are missing or no numbers, or the model is
+        none whose records are apart.
         """
         from transformers import AutoModelForCausalLM
 
         found, report = self._get(
-            AutoModelForCausalLM, dtype=torch.float32, weights_only=True, output_loading_info=True
+            AutoModelForCausalLM,
+            dtype=torch.float32,
+            weights_only=True,
+            output_loading_info=True,
         )
         require_all_weights(report, name=self.name)
         if not all(weight.isfinite().all() for weight in found.parameters()):
-            raise InvalidData(f"expected finite weights in model.encoder={self.name!r}, got others")
+            raise InvalidData(
+                f"expected finite weights in model.encoder={self.name!r}, got others"
+            )
         if found.config.model_type == "gpt2":
             return gpt2.causal_lm(found, positions=positions)
         model = HubLm(found, provenance=self.provenance)
@@ -245,7 +283,10 @@ class Pretrained:
         try:
             with quiet():
                 return kind.from_pretrained(
-                    self.name, trust_remote_code=False, local_files_only=self.is_here, **options
+                    self.name,
+                    trust_remote_code=False,
+                    local_files_only=self.is_here,
+                    **options,
                 )
         except Exception:  # noqa: BLE001  the library raises many kinds for one missing file
             raise InvalidInput(_NOWHERE.format(self.name)) from None
@@ -253,7 +294,9 @@ class Pretrained:
 
 @dataclass(frozen=True, eq=False)
 class LmSource:
-    """`make()` gives a new model; `from_scratch` is True where it was trained on no text."""
+    """`make()` gives a new model; `from_scratch` is True where it was trained on no
+    text.
+    """
 
     tokenizer: Tokenizer
     make: Callable[[], LmModule]
@@ -271,23 +314,29 @@ class LmSource:
 def source_of(
     config: Config, synthesis: SynthesisConfig, *, public: Sequence[str], seed: int
 ) -> LmSource:
-    """The model `config.encoder`. `public` are the texts that a tokenizer may be trained on.
+    """The model `config.encoder`. `public` are the texts that a tokenizer may be
+    trained on.
 
-    Raises: InvalidInput where it is neither local nor (HF_HUB_OFFLINE permitting) on the hub, has
-    no tokenizer, or needs adapters and has none.
+    Raises: InvalidInput where it is neither local nor (HF_HUB_OFFLINE permitting) on
+    the hub, has no tokenizer, or needs adapters and has none.
     """
     positions = synthesis.max_tokens
     if config.encoder == "scratch":
         own = train_bpe(public, size=synthesis.vocabulary_size)
-        make = partial(build, config, vocabulary=own.size, positions=positions, seed=seed)
+        make = partial(
+            build, config, vocabulary=own.size, positions=positions, seed=seed
+        )
         return LmSource(own, make, f"trained from random weights, {config!r}", True)
     found = Pretrained(config.encoder)
     _, tokenizer = found.fitting(synthesis)
-    return LmSource(tokenizer, partial(found.model, positions=positions), found.provenance, False)
+    return LmSource(
+        tokenizer, partial(found.model, positions=positions), found.provenance, False
+    )
 
 
 def require_source(config: Config, synthesis: SynthesisConfig) -> None:
-    """The checks of `source_of` and of adapting a pretrained model, without reading its weights.
+    """The checks of `source_of` and of adapting a pretrained model, without reading its
+    weights.
 
     Raises: InvalidInput.
     """
@@ -309,8 +358,12 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
         model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
 
 
-def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
-    """Write models that share a tokenizer; of a model of the hub only the trained weights."""
+def save_lm(
+    models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path
+) -> None:
+    """Write models that share a tokenizer; of a model of the hub only the trained
+    weights.
+    """
     make_folder(folder)
     tensors, sizes = {}, {}
     for stage, model in models.items():
@@ -335,8 +388,8 @@ def load_lm(
 ) -> tuple[dict[str, nn.Module], Tokenizer]:
     """The models that `save_lm` wrote, ready to draw from, and their tokenizer.
 
-    Raises: InvalidInput where the folder lacks weights or a tokenizer, they are damaged, or the
-    weights are not all those of the models and no others.
+    Raises: InvalidInput where the folder lacks weights or a tokenizer, they are
+    damaged, or the weights are not all those of the models and no others.
     """
     tensors, sizes = _read(folder)
     scratch = config.encoder == "scratch"
@@ -364,8 +417,8 @@ def load_lm(
 
 
 def copy_base(encoder: str, source: Path, target: Path) -> str:
-    """The `model.encoder` of a copy of the folder `source` in `target`: the same, or, of a local
-    folder, `base`, and adapters then have a copy of its weights.
+    """The `model.encoder` of a copy of the folder `source` in `target`: the same, or,
+    of a local folder, `base`, and adapters then have a copy of its weights.
 
     Raises: InvalidInput where they need a folder that is gone.
     """
@@ -391,22 +444,34 @@ def _read(folder: Path) -> tuple[dict[str, Tensor], Any]:
         tensors = load_file(str(folder / _WEIGHTS))
     except (OSError, ValueError, SafetensorError):
         raise InvalidInput(
-            f"expected the weights of a causal LM in {folder / _WEIGHTS}, got none or a damaged"
+            f"expected the weights of a causal LM in {folder / _WEIGHTS}, got none or a"
+            f" damaged"
             " file"
         ) from None
     return tensors, read_written_json(folder / _SIZES)
 
 
-def _of_sizes(folder: Path, sizes: Any, stage: str, synthesis: SynthesisConfig) -> CausalLm:
+def _of_sizes(
+    folder: Path, sizes: Any, stage: str, synthesis: SynthesisConfig
+) -> CausalLm:
     try:
         model = CausalLm(LmSizes(**sizes[stage]))
-    except (InvalidInput, LookupError, TypeError, ValueError, RuntimeError, ZeroDivisionError):
+    except (
+        InvalidInput,
+        LookupError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+        ZeroDivisionError,
+    ):
         raise InvalidInput(
-            f"expected the sizes of the stage {stage} in {folder / _SIZES}, got none that fit"
+            f"expected the sizes of the stage {stage} in {folder / _SIZES}, got none"
+            f" that fit"
         ) from None
     if synthesis.max_tokens > model.sizes.positions:
         raise InvalidInput(
-            f"expected synthesis.max_tokens <= {model.sizes.positions}, the positions in"
+            f"expected synthesis.max_tokens <= {model.sizes.positions}, the positions"
+            f" in"
             f" {folder / _SIZES}, got {synthesis.max_tokens}"
         )
     return model
@@ -419,8 +484,10 @@ def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
         return Pretrained(encoder, is_here=True).model(positions=positions)
     except InvalidInput:
         raise InvalidInput(
-            f"expected the weights that the adapters in {folder} belong on in {own} or at"
-            f" model.encoder={config.encoder!r}, got none that load here (the hub is not asked for"
+            f"expected the weights that the adapters in {folder} belong on in {own} or"
+            f" at"
+            f" model.encoder={config.encoder!r}, got none that load here (the hub is"
+            f" not asked for"
             " a folder's weights; `hf download` keeps them)"
         ) from None
 
@@ -430,10 +497,13 @@ def _refuse_another_base(folder: Path, model: nn.Module) -> None:
     try:
         wanted = read_written_json(file)["digest"]
     except (InvalidData, KeyError, TypeError):
-        raise InvalidInput(f"expected the digest of the base in {file}, got none") from None
+        raise InvalidInput(
+            f"expected the digest of the base in {file}, got none"
+        ) from None
     if wanted != _digest(model):
         raise InvalidInput(
-            f"expected the weights that the adapters in {folder} were trained on, got others"
+            f"expected the weights that the adapters in {folder} were trained on, got"
+            f" others"
         )
 
 
@@ -448,10 +518,14 @@ def _digest(model: nn.Module) -> str:
 
 
 def _load(model: nn.Module, own: dict[str, Tensor], *, where: str) -> None:
-    """Load a model's state, whose tensors must match; a missing one would stay random."""
+    """Load a model's state, whose tensors must match; a missing one would stay
+    random.
+    """
     try:
         model.load_state_dict(own)
     except RuntimeError:
-        raise InvalidInput(f"expected the weights {where} of the model, got others") from None
+        raise InvalidInput(
+            f"expected the weights {where} of the model, got others"
+        ) from None
     if not all(tensor.isfinite().all() for tensor in own.values()):
         raise InvalidInput(f"expected finite weights {where}, got others")

@@ -1,7 +1,8 @@
-"""Byte-level BPE (Sennrich et al. 2016), trained on public text, and those of pretrained models.
+"""Byte-level BPE (Sennrich et al. 2016), trained on public text, and those of
+pretrained models.
 
-Text is cut at spaces alone, so that a frequent call like `(Event.start` is one id and programs have
-about as many ids as words.
+Text is cut at spaces alone, so that a frequent call like `(Event.start` is one id and
+programs have about as many ids as words.
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,14 +65,17 @@ class PublicBpe(_Marked):
 
 
 def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:
-    """A BPE of at most `size` ids. The texts must be public, because its merges reveal them.
+    """A BPE of at most `size` ids. The texts must be public, because its merges reveal
+    them.
 
     Raises: InvalidInput for a size below 300.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     if size < LEAST_SIZE:
-        raise InvalidInput(f"expected synthesis.vocabulary_size >= {LEAST_SIZE}, got {size}")
+        raise InvalidInput(
+            f"expected synthesis.vocabulary_size >= {LEAST_SIZE}, got {size}"
+        )
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -103,18 +107,23 @@ def load_bpe(folder: Path) -> PublicBpe:
     try:
         return PublicBpe(Tokenizer.from_file(str(file)))
     except Exception:  # noqa: BLE001  the library raises a bare Exception for a damaged file
-        raise InvalidInput(f"expected a tokenizer in {file}, got a damaged file") from None
+        raise InvalidInput(
+            f"expected a tokenizer in {file}, got a damaged file"
+        ) from None
 
 
 class PretrainedTokenizer(_Marked):
-    """A tokenizer of `transformers`; the separator is its line feed, which no utterance holds."""
+    """A tokenizer of `transformers`; the separator is its line feed, which no utterance
+    holds.
+    """
 
     def __init__(self, inner: Any) -> None:
         end = inner.eos_token_id
         line_feed = inner.encode("\n", add_special_tokens=False)
         if end is None or not line_feed or line_feed[-1] == inner.unk_token_id:
             raise InvalidInput(
-                "expected a tokenizer with an end token and an id for the line feed, got none"
+                "expected a tokenizer with an end token and an id for the line feed,"
+                " got none"
             )
         self._inner = inner
         self.size = 1 + max(inner.get_vocab().values())  # ids may have gaps
@@ -123,7 +132,9 @@ class PretrainedTokenizer(_Marked):
         self.separator = int(line_feed[-1])
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, as after a space; the names of the marks are cut like any other text."""
+        """Ids of a text, as after a space; the names of the marks are cut like any
+        other text.
+        """
         options = {"add_special_tokens": False, "split_special_tokens": True}
         return self._without_marks(self._inner.encode(_spaced(text), **options))
 

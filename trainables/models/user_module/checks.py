@@ -1,4 +1,6 @@
-"""Checks of a user's module on made words before it reads a record. Errors are one line."""
+"""Checks of a user's module on made words before it reads a record. Errors are one
+line.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +18,8 @@ _RECORDS, _LENGTH = 3, 4
 
 
 def require_sound(model: OwnModel, numbers: Tensor) -> None:
-    """Refuse a module that cannot be trained record by record; its weights are unchanged.
-    `numbers` are those of some words.
+    """Refuse a module that cannot be trained record by record; its weights are
+    unchanged. `numbers` are those of some words.
 
     Raises: InvalidInput naming the unmet requirement.
     """
@@ -38,21 +40,26 @@ def require_sound(model: OwnModel, numbers: Tensor) -> None:
 def _require_no_mixing(
     model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor], others: Tensor
 ) -> None:
-    """Compare the first record's gradient with and without other records, also in training mode,
-    which may use statistics of a batch."""
+    """Compare the first record's gradient with and without other records, also in
+    training mode, which may use statistics of a batch.
+    """
     records, tags, intents = inputs
     parameters = [p for _, p in model.trained]
     for training in (False, True):
         found = []
         for words in (records, others):
-            with _in_mode(model, training=training), drawn_from(1, model):  # equal masks
+            with (
+                _in_mode(model, training=training),
+                drawn_from(1, model),
+            ):  # equal masks
                 loss = model(words, tags, intents)[0]
                 grads = torch.autograd.grad(loss, parameters, allow_unused=True)
             found.append([g.to_dense() for g in grads if g is not None])
         if not all(are_close(a, b) for a, b in zip(*found, strict=True)):
             raise _refusal(
                 model,
-                "that processes each record independently (layer norm instead of batch norm)",
+                "that processes each record independently (layer norm instead of batch"
+                " norm)",
                 "a record's gradient that changes with the records beside it",
             )
 
@@ -80,8 +87,10 @@ def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -
         except Exception as error:
             raise _refusal(
                 model,
-                "that torch.func can differentiate record by record (no in-place change of its own"
-                " tensors, no .item(), no nn.LSTM or nn.GRU: see docs/guides/own_model.md)",
+                "that torch.func can differentiate record by record (no in-place change"
+                " of its own"
+                " tensors, no .item(), no nn.LSTM or nn.GRU: see"
+                " docs/guides/own_model.md)",
                 factories.one_line_of(error),
             ) from error
     with _in_mode(model, training=False):
@@ -89,7 +98,9 @@ def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -
         for record in range(_RECORDS):
             (loss,) = model(*(x[record : record + 1] for x in inputs))
             names, parameters = zip(*model.trained, strict=True)
-            for name, truth in zip(names, torch.autograd.grad(loss, parameters), strict=True):
+            for name, truth in zip(
+                names, torch.autograd.grad(loss, parameters), strict=True
+            ):
                 if not are_close(found[f"module.{name}"][record], truth):
                     raise _refusal(
                         model,

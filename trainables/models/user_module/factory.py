@@ -1,4 +1,5 @@
-"""The factory function of a user's module, found by name; its source file is read and not run.
+"""The factory function of a user's module, found by name; its source file is read and
+not run.
 
 The working directory is importable, as with `python -m`. No torch.
 """
@@ -43,8 +44,10 @@ def require_source(factory: str, source: str | None) -> None:
     found = digest_of(factory)
     if found != source:
         raise InvalidInput(
-            f"expected model.factory={factory} with the source that was planned (SHA-256"
-            f" {str(source)[:12]}), got another ({found[:12]}): plan again, or restore the old file"
+            f"expected model.factory={factory} with the source that was planned"
+            f" (SHA-256"
+            f" {str(source)[:12]}), got another ({found[:12]}): plan again, or restore"
+            f" the old file"
         )
 
 
@@ -59,11 +62,13 @@ def load(factory: str) -> Callable[..., Any]:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:
         raise InvalidInput(
-            f"expected model.factory={factory} that can be imported, got {one_line_of(error)}"
+            f"expected model.factory={factory} that can be imported, got"
+            f" {one_line_of(error)}"
         ) from error
     if not callable(found):
         raise InvalidInput(
-            f"expected model.factory={factory} to name a function, got {type(found).__name__}"
+            f"expected model.factory={factory} to name a function, got"
+            f" {type(found).__name__}"
         )
     call: Callable[..., Any] = found
     return call
@@ -71,7 +76,9 @@ def load(factory: str) -> Callable[..., Any]:
 
 def refusal(factory: str, wanted: str, got: str) -> InvalidInput:
     """The error for a module that does not keep to what is required of it."""
-    return InvalidInput(f"expected a module {wanted} from model.factory={factory}, got {got}")
+    return InvalidInput(
+        f"expected a module {wanted} from model.factory={factory}, got {got}"
+    )
 
 
 def one_line_of(error: BaseException) -> str:
@@ -100,7 +107,9 @@ def _find(module: str) -> ModuleSpec | None:
 
 
 def _with_working_directory() -> None:
-    """Add the working directory permanently, because imported code may import more later."""
+    """Add the working directory permanently, because imported code may import more
+    later.
+    """
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

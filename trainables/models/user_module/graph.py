@@ -1,9 +1,10 @@
-"""A user's module as two graphs of torch's operations, one for training and one for evaluation.
+"""A user's module as two graphs of torch's operations, one for training and one for
+evaluation.
 
-Clipping bounds a record's own gradient. State that a pass leaves behind would carry the record into
-the gradients of others, past the clip and the noise. A graph has none: all that it reads is an
-input (weights, buffers, constants, words), and one that writes an input is refused. No Python of
-the user runs in a pass.
+Clipping bounds a record's own gradient. State that a pass leaves behind would carry the
+record into the gradients of others, past the clip and the noise. A graph has none: all
+that it reads is an input (weights, buffers, constants, words), and one that writes an
+input is refused. No Python of the user runs in a pass.
 """
 
 import copy
@@ -26,11 +27,17 @@ from trainables.models.user_module import factory as factories
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """What a process of the code says of its module (`worker.described`), its graphs read."""
+    """What a process of the code says of its module (`worker.described`), its graphs
+    read.
+    """
 
     modules: list[str]
-    parameters: list[tuple[str, int, bool]]  # (name, place in `tensors`, whether it is trained)
-    buffers: list[tuple[str, int, bool]]  # (name, place in `tensors`, whether it is saved)
+    parameters: list[
+        tuple[str, int, bool]
+    ]  # (name, place in `tensors`, whether it is trained)
+    buffers: list[
+        tuple[str, int, bool]
+    ]  # (name, place in `tensors`, whether it is saved)
     tensors: list[Tensor]
     longest: int | None  # the most words of a record that a pass can take
     encodes: bool  # whether it has an `encode_word`
@@ -43,7 +50,9 @@ class Described:
         """Raises: InvalidInput for a graph that would keep something."""
         graphs, inputs = {}, {}
         for training, name in ((True, "training"), (False, "evaluation")):
-            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of torch's own
+            with warnings.catch_warnings(
+                action="ignore", category=FutureWarning
+            ):  # of torch's own
                 program = load(io.BytesIO(answer.pop(name).numpy().tobytes()))
                 require_pure(program, factory)
             inputs[training] = list(inputs_of(program))
@@ -52,8 +61,9 @@ class Described:
 
 
 class Graph(nn.Module):
-    """The module that is described, without its code. Weights and buffers have the names, the order
-    and the ties of the user's module."""
+    """The module that is described, without its code. Weights and buffers have the
+    names, the order and the ties of the user's module.
+    """
 
     def __init__(self, found: Described, *, factory: str) -> None:
         super().__init__()
@@ -63,8 +73,12 @@ class Graph(nn.Module):
         shared: dict[int, nn.Parameter] = {}
         for name, place, is_trained in found.parameters:
             if place not in shared:
-                shared[place] = nn.Parameter(found.tensors[place].clone(), requires_grad=is_trained)
-            _parent_of(self, name).register_parameter(name.rpartition(".")[2], shared[place])
+                shared[place] = nn.Parameter(
+                    found.tensors[place].clone(), requires_grad=is_trained
+                )
+            _parent_of(self, name).register_parameter(
+                name.rpartition(".")[2], shared[place]
+            )
         copies: dict[int, Tensor] = {}
         for name, place, is_saved in found.buffers:
             buffer = copies.setdefault(place, found.tensors[place].clone())
@@ -83,7 +97,8 @@ class Graph(nn.Module):
             self._own_inputs[training] = names
 
     def forward(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Words [B, T] or [B, T, F] -> scores of tags [B, T, tags] and of intents [B, intents].
+        """Words [B, T] or [B, T, F] -> scores of tags [B, T, tags] and of intents [B,
+        intents].
 
         Raises: InvalidInput for more words than the user's module can take.
         """
@@ -93,10 +108,13 @@ class Graph(nn.Module):
         return tags, intents
 
     def require_length(self, words: int) -> None:
-        """Raises: InvalidInput for a record of more words than the user's module can take."""
+        """Raises: InvalidInput for a record of more words than the user's module can
+        take.
+        """
         if self._own_longest is not None and words > self._own_longest:
             raise InvalidInput(
-                f"expected records of at most {self._own_longest} words, which the forward of"
+                f"expected records of at most {self._own_longest} words, which the"
+                f" forward of"
                 f" model.factory={self._own_factory} can take, got longer ones"
             )
 
@@ -112,8 +130,8 @@ class Graph(nn.Module):
 
 
 def inputs_of(program: ExportedProgram) -> Iterator[tuple[bool, Any]]:
-    """The inputs of a graph before the words: (whether it has a name in the module, the name or
-    else the constant).
+    """The inputs of a graph before the words: (whether it has a name in the module, the
+    name or else the constant).
 
     Raises: InvalidInput for anything but tensors.
     """
@@ -123,7 +141,9 @@ def inputs_of(program: ExportedProgram) -> Iterator[tuple[bool, Any]]:
         elif spec.kind == InputKind.CONSTANT_TENSOR:
             yield False, program.constants[str(spec.target)]
         elif spec.kind != InputKind.USER_INPUT:
-            raise InvalidInput(f"expected a graph of tensors alone, got an input of {spec.kind}")
+            raise InvalidInput(
+                f"expected a graph of tensors alone, got an input of {spec.kind}"
+            )
 
 
 def require_pure(program: ExportedProgram, factory: str) -> None:
@@ -169,7 +189,8 @@ def unchanged(module: nn.Module, *, deep: bool) -> Iterator[None]:
             is_same = torch.equal(_bits_of(content), _bits_of(tensor))
         if not is_same:
             raise TrialFailed(
-                f"expected weights and buffers that a pass leaves alone, got {name} changed: it"
+                f"expected weights and buffers that a pass leaves alone, got {name}"
+                f" changed: it"
                 " would carry records past the noise"
             )
 
@@ -189,9 +210,12 @@ def _parent_of(module: nn.Module, name: str) -> nn.Module:
 
 
 def _on_device(graph: fx.GraphModule, device: torch.device) -> fx.GraphModule:
-    """The graph with `device` wherever an operation names one, and without torch's notes of the
-    precision that was traced: a pass may have another one."""
-    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of torch's own
+    """The graph with `device` wherever an operation names one, and without torch's
+    notes of the precision that was traced: a pass may have another one.
+    """
+    with warnings.catch_warnings(
+        action="ignore", category=FutureWarning
+    ):  # of torch's own
         moved = copy.deepcopy(graph)
     for part in moved.modules():
         if isinstance(part, fx.GraphModule):
@@ -200,7 +224,8 @@ def _on_device(graph: fx.GraphModule, device: torch.device) -> fx.GraphModule:
                     part.graph.erase_node(node)
                     continue
                 node.args = tuple(
-                    device if isinstance(each, torch.device) else each for each in node.args
+                    device if isinstance(each, torch.device) else each
+                    for each in node.args
                 )
                 if node.kwargs.get("device") is not None:
                     node.update_kwarg("device", device)

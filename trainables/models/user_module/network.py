@@ -1,7 +1,8 @@
 """A user's module as a model of intents and slots.
 
-Records of equal length are processed together, so there is no padding and no mask, and scores do
-not depend on other records. The losses of tags are independent; decoding follows the BIO rules.
+Records of equal length are processed together, so there is no padding and no mask, and
+scores do not depend on other records. The losses of tags are independent; decoding
+follows the BIO rules.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class OwnModel(NluModel):
         self.module = Graph(described, factory=config.factory)
         self.factory = config.factory
         self.provenance = (
-            f"own code {config.factory} (SHA-256 {(config.source or '')[:12]}); what its weights"
+            f"own code {config.factory} (SHA-256 {(config.source or '')[:12]}); what"
+            f" its weights"
             " start from is known to its author alone"
         )
         self.forbid_broken_spans(schema)
@@ -52,22 +54,24 @@ class OwnModel(NluModel):
         self._passes = 0
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
-        """See `NluModel.loader`. The words of the corpus are encoded by two processes of the code,
-        in two orders.
+        """See `NluModel.loader`. The words of the corpus are encoded by two processes
+        of the code, in two orders.
 
-        Raises: InvalidInput where a word's numbers depend on other words, or a record is longer
-            than the module can take.
+        Raises: InvalidInput where a word's numbers depend on other words, or a record
+            is longer than the module can take.
         """
         self.module.require_length(int(corpus.lengths.max(initial=0)))
         types = list(corpus.types)
         if not self._encodes or not types:
             return Loader(corpus, self.feature_table(types))
-        found = processes.encoded_in_two_orders(self._config, self._schema, types, seed=self._seed)
+        found = processes.encoded_in_two_orders(
+            self._config, self._schema, types, seed=self._seed
+        )
         return Loader(corpus, WordTable(found))
 
     def feature_table(self, types: Sequence[str]) -> WordTable:
-        """The module's `encode_word` of each distinct word, or its hash bucket. A process of the
-        code encodes those that are new.
+        """The module's `encode_word` of each distinct word, or its hash bucket. A
+        process of the code encodes those that are new.
 
         Raises: InvalidInput where it fails.
         """
@@ -83,18 +87,23 @@ class OwnModel(NluModel):
     @property
     def trained(self) -> list[tuple[str, nn.Parameter]]:
         """The module's weights that are trained, with their names in it."""
-        return [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+        return [
+            (name, p) for name, p in self.module.named_parameters() if p.requires_grad
+        ]
 
     @contextmanager
     def watched(self, *, deep: bool = False) -> Iterator[None]:
-        """See `NluModel.watched`. Of the graphs' form nothing can change; this looks all the
-        same."""
+        """See `NluModel.watched`. Of the graphs' form nothing can change; this looks
+        all the same.
+        """
         with unchanged(self.module, deep=deep):
             yield
 
     def keep_draws_secret(self) -> None:
-        """Draw dropout from a secret seed. A mask depends on a record's place in its pass, which
-        other records change, so masks must be unknown for the places to be exchangeable."""
+        """Draw dropout from a secret seed. A mask depends on a record's place in its
+        pass, which other records change, so masks must be unknown for the places to be
+        exchangeable.
+        """
         self._is_secret = True
 
     def begin_step(self, *names: str | int) -> None:
@@ -108,15 +117,20 @@ class OwnModel(NluModel):
         each = label_losses(of_tags.float().transpose(1, 2), tags)
         return label_losses(of_intents.float(), intents) + each.sum(1)
 
-    def record_groups(self, batch: PackedBatch) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+    def record_groups(
+        self, batch: PackedBatch
+    ) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
         """Records of equal length, the longest first (see `layers.per_record`)."""
-        for places, (words, tags) in self._groups(batch, batch.inputs["words"], batch.tags):
+        for places, (words, tags) in self._groups(
+            batch, batch.inputs["words"], batch.tags
+        ):
             with self._draws():
                 yield places, (words, tags, batch.intents.index_select(0, places))
 
     def losses(self, batch: PackedBatch) -> Tensor:
-        """[B]: cross-entropy of the intent plus the sum over tokens of theirs, in nats. A label
-        that the schema lacks (-1) adds nothing."""
+        """[B]: cross-entropy of the intent plus the sum over tokens of theirs, in nats.
+        A label that the schema lacks (-1) adds nothing.
+        """
         found, order = [], []
         for places, inputs in self.record_groups(batch):
             found.append(self(*inputs))
@@ -124,7 +138,9 @@ class OwnModel(NluModel):
         return torch.cat(found).index_select(0, torch.cat(order).argsort())
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """The scores: of tokens in time-major order, of records in the batch's order."""
+        """The scores: of tokens in time-major order, of records in the batch's
+        order.
+        """
         of_tags, of_intents, order = [], [], []
         layout: ByLength = by_length(batch.lengths)
         for places, (words,) in self._groups(batch, batch.inputs["words"]):
@@ -134,7 +150,9 @@ class OwnModel(NluModel):
             order.append(places)
         tokens = time_major(batch.lengths)
         packed = torch.cat(of_tags).float().index_select(0, layout.place)
-        records = torch.cat(of_intents).float().index_select(0, torch.cat(order).argsort())
+        records = (
+            torch.cat(of_intents).float().index_select(0, torch.cat(order).argsort())
+        )
         return Encoded(packed.index_select(0, tokens.source), records, tokens)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
@@ -169,8 +187,9 @@ class OwnModel(NluModel):
 
 @contextmanager
 def drawn_from(seed: int, model: nn.Module) -> Iterator[None]:
-    """A context of passes of `model` whose generators of torch start at `seed` and are then as
-    they were."""
+    """A context of passes of `model` whose generators of torch start at `seed` and are
+    then as they were.
+    """
     devices = {p.device.index for p in model.parameters() if p.is_cuda}
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

@@ -37,7 +37,9 @@ def _described(text: str, schema: LabelSchema, seed: int) -> Described:
         return Described.of(_answer(process, config), factory=config.factory)
 
 
-def encoded(config: Config, schema: LabelSchema, words: Sequence[str], *, seed: int) -> Tensor:
+def encoded(
+    config: Config, schema: LabelSchema, words: Sequence[str], *, seed: int
+) -> Tensor:
     """The numbers of each word, by one process.
 
     Raises: InvalidInput where the code fails; its message quotes no word.
@@ -50,8 +52,9 @@ def encoded(config: Config, schema: LabelSchema, words: Sequence[str], *, seed: 
 def encoded_in_two_orders(
     config: Config, schema: LabelSchema, words: Sequence[str], *, seed: int
 ) -> Tensor:
-    """As `encoded`, by two processes that read the words in opposite order. Neither can know what
-    the other one has seen, so a number that depends on the words before it differs.
+    """As `encoded`, by two processes that read the words in opposite order. Neither can
+    know what the other one has seen, so a number that depends on the words before it
+    differs.
 
     Raises: InvalidInput where it does.
     """
@@ -60,11 +63,16 @@ def encoded_in_two_orders(
         _started(config, schema, seed, there) as one,
         _started(config, schema, seed, back) as other,
     ):
-        found, again = _answer(one, config)["numbers"], _answer(other, config)["numbers"].flip(0)
+        found, again = (
+            _answer(one, config)["numbers"],
+            _answer(other, config)["numbers"].flip(0),
+        )
     if not torch.equal(found, again):
         raise InvalidInput(
-            f"expected encode_word of model.factory={config.factory} to be a function of the word"
-            " (a hash of fixed seed, or a public vocabulary that is complete before the first"
+            f"expected encode_word of model.factory={config.factory} to be a function"
+            f" of the word"
+            " (a hash of fixed seed, or a public vocabulary that is complete before the"
+            " first"
             " word), got numbers that depend on the order of words or on the process"
         )
     numbers: Tensor = found
@@ -105,7 +113,8 @@ def _answer(process: "subprocess.Popen[bytes]", config: Config) -> dict[str, Any
     found = process.stdout.read(size)
     if not size or len(found) < size:
         raise InvalidInput(
-            f"expected code of model.factory={config.factory} that runs to its end, got a process"
+            f"expected code of model.factory={config.factory} that runs to its end, got"
+            f" a process"
             f" that ended with exit code {process.wait()}"
         )
     answer: dict[str, Any] = torch.load(io.BytesIO(found), weights_only=True)

@@ -1,9 +1,10 @@
 """The process that runs a user's code, so that the process of a trial never imports it.
 
-It builds the module, checks it, and answers with its weights and with two graphs of its `forward`:
-one for training and one for evaluation. Another request has its words encoded. A request is a
-pickle on standard input, an answer a file of `torch.save` behind its length on standard output.
-What the code itself prints is thrown away: it might quote a word.
+It builds the module, checks it, and answers with its weights and with two graphs of its
+`forward`: one for training and one for evaluation. Another request has its words
+encoded. A request is a pickle on standard input, an answer a file of `torch.save`
+behind its length on standard output. What the code itself prints is thrown away: it
+might quote a word.
 """
 
 import io
@@ -27,7 +28,20 @@ from trainables.models.module import Config
 from trainables.models.user_module import factory as factories
 from trainables.models.user_module.graph import are_close, inputs_of
 
-_WORDS = ("show", "me", "flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "a", "18")
+_WORDS = (
+    "show",
+    "me",
+    "flights",
+    "from",
+    "Boston",
+    "to",
+    "o'clock",
+    "4:30pm",
+    "é",
+    "$",
+    "a",
+    "18",
+)
 _TRACED = (3, 4)  # records and words of the pass that is traced
 _COMPARED = (_TRACED, (1, 1), (1, 5), (2, 2), (4, 1), (2, 9))
 _LONGEST = re.compile(r"length = Dim\('length', max=(\d+)\)")
@@ -65,7 +79,8 @@ def built_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module
             found = call(schema, **config.options)
         except Exception as error:
             raise InvalidInput(
-                f"expected model.factory={config.factory} to make a module with model.options="
+                f"expected model.factory={config.factory} to make a module with"
+                f" model.options="
                 f"{sorted(config.options)}, got {factories.one_line_of(error)}"
             ) from error
     if not isinstance(found, nn.Module):
@@ -88,7 +103,8 @@ def numbers_of(module: nn.Module, config: Config, words: Sequence[str]) -> Tenso
         return torch.tensor([own(word) for word in words])
     except Exception as error:  # noqa: BLE001  the user's own code; its message may quote words
         raise InvalidInput(
-            f"expected encode_word of model.factory={config.factory} to give each word one"
+            f"expected encode_word of model.factory={config.factory} to give each word"
+            f" one"
             f" number, or equally many, got {type(error).__name__}"
         ) from None
 
@@ -150,16 +166,21 @@ def _require_weights(module: nn.Module, config: Config) -> None:
             )
         if parameter.dtype != torch.float32:
             raise factories.refusal(
-                config.factory, "with weights of float32", f"{parameter.dtype} for {name}"
+                config.factory,
+                "with weights of float32",
+                f"{parameter.dtype} for {name}",
             )
     for name, tensor in (*trained, *module.named_buffers()):
         if tensor.layout is not torch.strided or not tensor.numel():
             continue
         other = places.setdefault(tensor.untyped_storage().data_ptr(), name)
-        if other != name and other in dict(trained):  # each would have an optimiser of its own
+        if other != name and other in dict(
+            trained
+        ):  # each would have an optimiser of its own
             raise factories.refusal(
                 config.factory,
-                "whose weights share no memory or are one parameter (b.weight = a.weight)",
+                "whose weights share no memory or are one parameter (b.weight ="
+                " a.weight)",
                 f"{other} and {name}",
             )
 
@@ -182,26 +203,33 @@ def _require_scores(
                 factories.one_line_of(error),
             ) from error
         shapes = (
-            [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in found]
+            [
+                tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+                for x in found
+            ]
             if isinstance(found, tuple | list)
             else [type(found).__name__]
         )
         if shapes != wanted:
             raise factories.refusal(
                 config.factory,
-                f"that returns scores of tags and intents, {wanted} for words {tuple(words.shape)}",
+                f"that returns scores of tags and intents, {wanted} for words"
+                f" {tuple(words.shape)}",
                 f"{shapes}",
             )
         if not all(map(torch.equal, found, again)):
             raise factories.refusal(
-                config.factory, "that is deterministic in eval mode", "two outputs for one input"
+                config.factory,
+                "that is deterministic in eval mode",
+                "two outputs for one input",
             )
 
 
 def _traced(
     module: nn.Module, config: Config, numbers: Tensor, *, training: bool
 ) -> tuple[ExportedProgram, int | None]:
-    """The graph of a pass and the largest number of words that it can take, None for any.
+    """The graph of a pass and the largest number of words that it can take, None for
+    any.
 
     Raises: InvalidInput for a pass that has none.
     """
@@ -221,8 +249,10 @@ def _traced(
                 continue
             raise factories.refusal(
                 config.factory,
-                "whose forward torch.export can trace for any number of records and words"
-                " (no branch on a value or on a number of words, no .item(), no NumPy, no"
+                "whose forward torch.export can trace for any number of records and"
+                " words"
+                " (no branch on a value or on a number of words, no .item(), no NumPy,"
+                " no"
                 " functools.cache, no nn.LSTM or nn.GRU: see docs/guides/own_model.md)",
                 factories.one_line_of(error),
             ) from error
@@ -230,7 +260,8 @@ def _traced(
         raise factories.refusal(
             config.factory,
             "whose forward draws by torch alone (torch.rand, nn.Dropout)",
-            "random numbers of Python or NumPy, which a graph would draw once for all passes",
+            "random numbers of Python or NumPy, which a graph would draw once for all"
+            " passes",
         )
     return program, longest
 
@@ -257,7 +288,9 @@ def _require_same(
         **dict(module.named_buffers(remove_duplicate=False)),
     }
     given = []
-    weights = {p.untyped_storage().data_ptr() for p in module.parameters() if p.requires_grad}
+    weights = {
+        p.untyped_storage().data_ptr() for p in module.parameters() if p.requires_grad
+    }
     for is_named, target in inputs_of(program):
         if not is_named and target.untyped_storage().data_ptr() in weights:
             raise factories.refusal(
@@ -289,12 +322,21 @@ def _require_same(
                         factories.one_line_of(error),
                     ) from error
             found.append(
-                [*scores, *(torch.zeros(()) if g is None else g.to_dense() for g in gradients)]
+                [
+                    *scores,
+                    *(
+                        torch.zeros(()) if g is None else g.to_dense()
+                        for g in gradients
+                    ),
+                ]
             )
-        if not all(a.shape == b.shape and are_close(a, b) for a, b in zip(*found, strict=True)):
+        if not all(
+            a.shape == b.shape and are_close(a, b) for a, b in zip(*found, strict=True)
+        ):
             raise factories.refusal(
                 config.factory,
-                "whose forward gives at each call what its graph by torch.export gives (nothing"
+                "whose forward gives at each call what its graph by torch.export gives"
+                " (nothing"
                 " that an earlier call has left; no branch on a number of words)",
                 f"others for {records} records of {words.shape[1]} words in"
                 f" {'training' if training else 'evaluation'}",

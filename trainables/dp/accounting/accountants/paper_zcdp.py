@@ -1,6 +1,7 @@
-"""The paper's figure: zCDP with one Gaussian release an epoch (Dupuy et al. 2021, section 3.4;
-Yu et al. 2019), in closed form. It reads the noise schedule and nothing else: not a guarantee of
-what runs (docs/guides/privacy.md), reported beside the epsilon that is.
+"""The paper's figure: zCDP with one Gaussian release an epoch (Dupuy et al. 2021,
+section 3.4; Yu et al. 2019), in closed form. It reads the noise schedule and nothing
+else: not a guarantee of what runs (docs/guides/privacy.md), reported beside the epsilon
+that is.
 """
 
 import math
@@ -28,7 +29,9 @@ def epsilon(mechanism: Mechanism, *, delta: float) -> float:
     """
     if not applies(mechanism):
         every = catalogue.names("engines")
-        known = [name for name in every if catalogue.entry("engines", name).PAPER_FIGURE]
+        known = [
+            name for name in every if catalogue.entry("engines", name).PAPER_FIGURE
+        ]
         raise CannotAnalyze(
             f"paper_zcdp: expected engine {' or '.join(known)}, got {mechanism.engine}"
         )

@@ -1,6 +1,6 @@
-"""Privacy loss distributions of the Poisson-sampled Gaussian (Koskela et al. 2020; Doroshenko et
-al. 2022): the exact figure, on a grid that always errs upwards. None for random allocation, and
-where noise is so small that only upper bounds exist.
+"""Privacy loss distributions of the Poisson-sampled Gaussian (Koskela et al. 2020;
+Doroshenko et al. 2022): the exact figure, on a grid that always errs upwards. None for
+random allocation, and where noise is so small that only upper bounds exist.
 """
 
 from trainables.dp.accounting.certification import certify

@@ -1,10 +1,11 @@
-"""The cost of releasing only the best of several trials (Papernot & Steinke 2022, "Hyperparameter
-Tuning with Renyi Differential Privacy"), by `dp-accounting`.
+"""The cost of releasing only the best of several trials (Papernot & Steinke 2022,
+"Hyperparameter Tuning with Renyi Differential Privacy"), by `dp-accounting`.
 
-The theorem needs the number of trials drawn beforehand from a Poisson or truncated negative
-binomial distribution and kept secret, and every trial an independent draw from one fixed
-distribution over configurations. A grid that is run whole and a search that looks at earlier
-results are neither: they cost the composition of their trials (`certify`).
+The theorem needs the number of trials drawn beforehand from a Poisson or truncated
+negative binomial distribution and kept secret, and every trial an independent draw from
+one fixed distribution over configurations. A grid that is run whole and a search that
+looks at earlier results are neither: they cost the composition of their trials
+(`certify`).
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,11 @@ import numpy as np
 from trainables.dp.accounting import renyi
 from trainables.dp.accounting.calibration import smallest_noise_multiplier
 from trainables.dp.accounting.certification import certify, profile
-from trainables.dp.accounting.privacy_semantics import PROFILE_DELTAS, ClaimMeaning, meaning
+from trainables.dp.accounting.privacy_semantics import (
+    PROFILE_DELTAS,
+    ClaimMeaning,
+    meaning,
+)
 from trainables.dp.accounting.releases import BestOf, Number, Training, Unaccounted
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -25,8 +30,11 @@ NO_GUARANTEE = "it prices the choice among trials, not one trial"
 Configurations = Sequence[Training | Unaccounted]
 
 
-def of_releases(configurations: Configurations, *, delta: float, number: Number) -> float:
-    """Epsilon of the best of a secret `number` of trials that draw one of `configurations` each.
+def of_releases(
+    configurations: Configurations, *, delta: float, number: Number
+) -> float:
+    """Epsilon of the best of a secret `number` of trials that draw one of
+    `configurations` each.
 
     Costs the largest Rényi divergence of any configuration, order by order.
 
@@ -37,7 +45,9 @@ def of_releases(configurations: Configurations, *, delta: float, number: Number)
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionClaim:
-    """What the best trial of a selection costs alone, and what that allows an attacker."""
+    """What the best trial of a selection costs alone, and what that allows an
+    attacker.
+    """
 
     epsilon: float
     meaning: ClaimMeaning
@@ -47,7 +57,9 @@ def claim_of(chosen: BestOf, *, delta: float) -> SelectionClaim:
     """The claim of a selection at `delta`."""
     epsilon = certify(chosen, delta=delta).epsilon
     pairs = profile(chosen, "rdp", delta=delta, epsilons=(), deltas=PROFILE_DELTAS)
-    return SelectionClaim(epsilon=epsilon, meaning=meaning(epsilon, delta=delta, profile=pairs))
+    return SelectionClaim(
+        epsilon=epsilon, meaning=meaning(epsilon, delta=delta, profile=pairs)
+    )
 
 
 def release_of(configurations: Configurations, *, number: Number) -> BestOf:
@@ -56,32 +68,42 @@ def release_of(configurations: Configurations, *, number: Number) -> BestOf:
     Raises: as `of_releases`.
     """
     try:
-        return BestOf(number=number, configurations=tuple(dict.fromkeys(configurations)))
+        return BestOf(
+            number=number, configurations=tuple(dict.fromkeys(configurations))
+        )
     except ValueError as problem:
         raise CannotAnalyze(str(problem)) from None
 
 
 def epsilon_of_choice_alone(number: Number, *, delta: float) -> float:
-    """Epsilon of the choice among trials that cost nothing: a lower bound of every selection."""
+    """Epsilon of the choice among trials that cost nothing: a lower bound of every
+    selection.
+    """
     nothing = np.zeros(len(renyi.ORDERS))
     return renyi.to_epsilon(renyi.best_of(nothing, number), delta=delta)
 
 
 def noise_for(
-    at_unit_noise: Configurations, *, target_epsilon: float, delta: float, number: Number
+    at_unit_noise: Configurations,
+    *,
+    target_epsilon: float,
+    delta: float,
+    number: Number,
 ) -> float:
     """The smallest noise multiplier, rounded up, with which a selection costs at most
-    `target_epsilon`, where each trial draws one of `at_unit_noise`: what configurations release at
-    noise multiplier 1.
+    `target_epsilon`, where each trial draws one of `at_unit_noise`: what configurations
+    release at noise multiplier 1.
 
-    Raises: InvalidInput for a target that no noise reaches, because of the cost of the choice
-    alone or of a noised histogram.
+    Raises: InvalidInput for a target that no noise reaches, because of the cost of the
+    choice alone or of a noised histogram.
     """
     alone = epsilon_of_choice_alone(number, delta=delta)
     if alone >= target_epsilon:
         raise InvalidInput(
-            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice among a"
-            f" number of trials with mean {number.mean:g} alone costs {format_epsilon(alone)} at"
+            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice"
+            f" among a"
+            f" number of trials with mean {number.mean:g} alone costs"
+            f" {format_epsilon(alone)} at"
             f" delta {format_delta(delta)}"
         )
 
@@ -90,13 +112,18 @@ def noise_for(
         return of_releases(scaled, delta=delta, number=number)
 
     without = [
-        replace(what, steps=()) if isinstance(what, Training) else what for what in at_unit_noise
+        replace(what, steps=()) if isinstance(what, Training) else what
+        for what in at_unit_noise
     ]
     beside = of_releases(without, delta=delta, number=number)
     if beside >= target_epsilon:
         raise InvalidInput(
-            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without the training"
-            f" steps the selection costs {format_epsilon(beside)} (a noised histogram, or parts"
+            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without"
+            f" the training"
+            f" steps the selection costs {format_epsilon(beside)} (a noised histogram,"
+            f" or parts"
             " without an accountant)"
         )
-    return smallest_noise_multiplier(price, target_epsilon=target_epsilon, precision=1e-5)
+    return smallest_noise_multiplier(
+        price, target_epsilon=target_epsilon, precision=1e-5
+    )

@@ -1,7 +1,8 @@
 """The linear-chain CRF (Lafferty et al. 2001) of `pytorch-crf`, over packed rows.
 
-Parameters and their initialisation are that package's. Its loss is one autograd node here, because
-`statistics` computes the loss and every gradient in one pass, separate by record.
+Parameters and their initialisation are that package's. Its loss is one autograd node
+here, because `statistics` computes the loss and every gradient in one pass, separate by
+record.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torchcrf import CRF
 
-from trainables.dp.layers.crf.statistics import Pairs, Scores, forward_backward, path_scores
+from trainables.dp.layers.crf.statistics import (
+    Pairs,
+    Scores,
+    forward_backward,
+    path_scores,
+)
 from trainables.dp.layers.crf.viterbi import best_paths
 from trainables.dp.layers.packing import Rows, TimeMajor
 from trainables.dp.layers.recorder import (
@@ -39,8 +45,8 @@ _CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at on
 class CrfEntry:
     """Gradients of the three parameters, separate by record or by row.
 
-    `start`, `end` [B, L] with their `records`; `pairs` with the `tags` (from, to) [T - B] that were
-    seen, the weight [T - B] of each row's record, and their `rows`.
+    `start`, `end` [B, L] with their `records`; `pairs` with the `tags` (from, to) [T -
+    B] that were seen, the weight [T - B] of each row's record, and their `rows`.
     """
 
     crf: LinearChainCrf
@@ -68,30 +74,43 @@ class CrfEntry:
             if parameter.requires_grad:
                 yield parameter, values
 
-    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """The per-unit gradients are small enough to be formed, a chunk of units at a time."""
+    def squared_norms(
+        self, units: Units, weights: Mapping[nn.Parameter, float]
+    ) -> Tensor:
+        """The per-unit gradients are small enough to be formed, a chunk of units at a
+        time.
+        """
         unit = units.of(self.records).unit
         total = self.start.new_zeros(units.num_units, dtype=torch.float64)
         for parameter, values in self._ends():
             total += (
-                row_norms(sums_of(values, unit, units.num_units)).square_().mul_(weights[parameter])
+                row_norms(sums_of(values, unit, units.num_units))
+                .square_()
+                .mul_(weights[parameter])
             )
         if self.crf.transitions.requires_grad and self.weight.numel():
-            total += self._transition_norms(units.of(self.rows)).mul_(weights[self.crf.transitions])
+            total += self._transition_norms(units.of(self.rows)).mul_(
+                weights[self.crf.transitions]
+            )
         return (total.sqrt_() + self.size(units, weights).rounding).square_()
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """Sum of the norms of the rows of start and end; a pair of tags adds at most 1 for the
-        expected and 1 for the observed count."""
+        """Sum of the norms of the rows of start and end; a pair of tags adds at most 1
+        for the expected and 1 for the observed count.
+        """
         records, rows = units.of(self.records), units.of(self.rows)
         squares = self.start.new_zeros(units.num_units, dtype=torch.float64)
         for parameter, values in self._ends():
             own = sum_of_norms(values, records.unit, units.num_units)
             squares += own.square_().mul_(weights[parameter])
         if self.crf.transitions.requires_grad:
-            both = 2 * sum_of_norms(self.weight.unsqueeze(1), rows.unit, units.num_units)
+            both = 2 * sum_of_norms(
+                self.weight.unsqueeze(1), rows.unit, units.num_units
+            )
             squares += both.square_().mul_(weights[self.crf.transitions])
-        return Size(squares.sqrt_(), torch.maximum(records.rows_of_unit, rows.rows_of_unit))
+        return Size(
+            squares.sqrt_(), torch.maximum(records.rows_of_unit, rows.rows_of_unit)
+        )
 
     def _transition_norms(self, rows: UnitRows) -> Tensor:
         num_tags = self.crf.num_tags
@@ -106,12 +125,16 @@ class CrfEntry:
                 sums = self.pairs.sums(rows.order, taken, count, weight[taken])
                 owner = torch.arange(count, device=cells.device).repeat_interleave(size)
                 flat = sums.view(-1)
-                flat.index_add_(0, owner * num_tags**2 + cells[taken], weight[taken], alpha=-1)
+                flat.index_add_(
+                    0, owner * num_tags**2 + cells[taken], weight[taken], alpha=-1
+                )
                 found.append(row_norms(sums.view(count, -1)).square_())
         values = torch.cat(found)
         return values.new_zeros(rows.num_units).index_copy_(0, rows.units, values)
 
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+    def add_gradient(
+        self, units: Units | None, factors: Tensor | None, views: Views
+    ) -> None:
         """Expected minus seen, weighted by record."""
         scale = row_factors(units, factors, self.records)
         for parameter, values in self._ends():
@@ -125,7 +148,9 @@ class CrfEntry:
 
     def without(self, units: Units, dropped: Tensor) -> CrfEntry:
         """Rows of the dropped units set to 0."""
-        start, end = (clear_units(v, units, dropped, self.records) for v in (self.start, self.end))
+        start, end = (
+            clear_units(v, units, dropped, self.records) for v in (self.start, self.end)
+        )
         gone = dropped.index_select(0, units.of(self.rows).unit)
         return replace(
             self,
@@ -153,7 +178,9 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         found = forward_backward(emissions, scores, layout, by_scores=True)
         ctx.save_for_backward(found.marginals, tags)
         ctx.layer = (found.pairs, crf, layout, tape)
-        log_likelihood = path_scores(emissions, tags, scores, layout) - found.log_partition
+        log_likelihood = (
+            path_scores(emissions, tags, scores, layout) - found.log_partition
+        )
         return -log_likelihood.index_select(0, layout.rank)
 
     @staticmethod
@@ -187,18 +214,26 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 
 
 class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
-    """A CRF over L tags: `transitions` [L, L] (from, to), `start_transitions` and `end_transitions`
-    [L], in nats.
+    """A CRF over L tags: `transitions` [L, L] (from, to), `start_transitions` and
+    `end_transitions` [L], in nats.
 
-    Evaluation reads `best_paths`: the inherited `decode`, of padded batches, finds the same paths
-    and makes the prediction of ATIS (CLC, 256 records at a time) 4 times as slow.
+    Evaluation reads `best_paths`: the inherited `decode`, of padded batches, finds the
+    same paths and makes the prediction of ATIS (CLC, 256 records at a time) 4 times as
+    slow.
     """
 
     @property
     def scores(self) -> Scores:
         """The parameters as plain tensors."""
         return Scores(
-            *(p.detach() for p in (self.transitions, self.start_transitions, self.end_transitions))
+            *(
+                p.detach()
+                for p in (
+                    self.transitions,
+                    self.start_transitions,
+                    self.end_transitions,
+                )
+            )
         )
 
     def forward(self, emissions: Tensor, tags: Tensor, layout: TimeMajor) -> Tensor:
@@ -220,7 +255,9 @@ class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
             current(),
         )
 
-    def _by_torchcrf(self, emissions: Tensor, tags: Tensor, layout: TimeMajor) -> Tensor:
+    def _by_torchcrf(
+        self, emissions: Tensor, tags: Tensor, layout: TimeMajor
+    ) -> Tensor:
         """The same by the package, of padded batches."""
         cells = layout.position, layout.rank.index_select(0, layout.record)
         shape = len(layout.sizes), layout.num_records

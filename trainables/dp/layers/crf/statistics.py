@@ -1,16 +1,20 @@
-"""Forward-backward for a linear-chain CRF: log-partition, token marginals, pair posteriors.
+"""Forward-backward for a linear-chain CRF: log-partition, token marginals, pair
+posteriors.
 
-It works in exponential space with every row rescaled to sum 1, alpha and beta advancing together
-over the records that still have a token, one batched product of two a step (Rabiner 1989, scaled).
+It works in exponential space with every row rescaled to sum 1, alpha and beta advancing
+together over the records that still have a token, one batched product of two a step
+(Rabiner 1989, scaled).
 
-Range. A path lost to float32 underflow (e^-87 of its row) may regain at most e^R a step against the
-paths that were kept, where R is the range of the finite transition, start and end scores, and one
-more R where it was lost: while 2 R < 70 what is lost stays below float32's rounding.
+Range. A path lost to float32 underflow (e^-87 of its row) may regain at most e^R a step
+against the paths that were kept, where R is the range of the finite transition, start
+and end scores, and one more R where it was lost: while 2 R < 70 what is lost stays
+below float32's rounding.
 
-Where transitions are forbidden, as by the BIO rules, R is the range of the others, and a lost path
-may regain more: all that was kept may lead nowhere. It regains at most the inverse of the mass that
-was kept, the product of the rescaling sums of its record, so results count while that mass is above
-e^-`MOST_LOST`. In all other cases the same quantities are computed in log space.
+Where transitions are forbidden, as by the BIO rules, R is the range of the others, and
+a lost path may regain more: all that was kept may lead nowhere. It regains at most the
+inverse of the mass that was kept, the product of the rescaling sums of its record, so
+results count while that mass is above e^-`MOST_LOST`. In all other cases the same
+quantities are computed in log space.
 """
 
 from __future__ import annotations
@@ -30,7 +34,9 @@ _FORBIDDEN = 1_000.0  # nats below the best: nothing in float32
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A CRF's parameters: `transitions` [L, L] (from, to), `start` and `end` [L], in nats."""
+    """A CRF's parameters: `transitions` [L, L] (from, to), `start` and `end` [L], in
+    nats.
+    """
 
     transitions: Tensor
     start: Tensor
@@ -38,12 +44,17 @@ class Scores:
 
 
 class Pairs(Protocol):
-    """Posterior of (tag before, tag) for each of the T - B rows that have a row before."""
+    """Posterior of (tag before, tag) for each of the T - B rows that have a row
+    before.
+    """
 
-    def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
+    def sums(
+        self, order: Tensor | None, taken: slice, number: int, weight: Tensor
+    ) -> Tensor:
         """[number, L, L]: weighted sums over `number` equal runs of rows.
 
-        The rows are regrouped by `order` (None: unchanged), then `taken`; `weight` is per row.
+        The rows are regrouped by `order` (None: unchanged), then `taken`; `weight` is
+        per row.
         """
 
     def without(self, dropped: Tensor) -> Pairs:
@@ -52,7 +63,9 @@ class Pairs(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _OfRows:
-    """`steps` [L, L] from one tag to the next, and of each row `left` and `right` [T - B, L]."""
+    """`steps` [L, L] from one tag to the next, and of each row `left` and `right` [T -
+    B, L].
+    """
 
     steps: Tensor
     left: Tensor
@@ -60,32 +73,48 @@ class _OfRows:
 
     def without(self, dropped: Tensor) -> Self:
         """Those rows set to 0."""
-        left, right = (v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right))
+        left, right = (
+            v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right)
+        )
         return replace(self, left=left, right=right)
 
 
 class ProductPairs(_OfRows):
     """Row r's posterior is `steps * outer(left[r], right[r])`."""
 
-    def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
+    def sums(
+        self, order: Tensor | None, taken: slice, number: int, weight: Tensor
+    ) -> Tensor:
         """One batched product."""
         rows = taken if order is None else order[taken]
         left, right = self.left[rows], self.right[rows]
         left = (left * weight.unsqueeze(1)).view(number, -1, left.shape[1])
-        return left.transpose(1, 2).bmm(right.view(number, -1, right.shape[1])).mul_(self.steps)
+        return (
+            left.transpose(1, 2)
+            .bmm(right.view(number, -1, right.shape[1]))
+            .mul_(self.steps)
+        )
 
 
 class LogPairs(_OfRows):
     """Row r's posterior is the softmax of `left[r, i] + steps[i, j] + right[r, j]`."""
 
-    def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
+    def sums(
+        self, order: Tensor | None, taken: slice, number: int, weight: Tensor
+    ) -> Tensor:
         """Row by row: slow, and safe at any range."""
         width = self.left.shape[1]
         rows = torch.arange(self.left.shape[0], device=self.left.device)
         rows = (rows if order is None else order)[taken].view(number, -1)
         total = self.left.new_zeros(number, width, width)
-        for step, weights in zip(rows.unbind(1), weight.view(number, -1).unbind(1), strict=True):
-            joint = self.left[step].unsqueeze(2) + self.steps + self.right[step].unsqueeze(1)
+        for step, weights in zip(
+            rows.unbind(1), weight.view(number, -1).unbind(1), strict=True
+        ):
+            joint = (
+                self.left[step].unsqueeze(2)
+                + self.steps
+                + self.right[step].unsqueeze(1)
+            )
             posterior = joint.flatten(1).softmax(1).view_as(joint)
             total += posterior * weights.view(-1, 1, 1)
         return total
@@ -103,8 +132,12 @@ class Statistics:
     pairs: Pairs
 
 
-def path_scores(emissions: Tensor, tags: Tensor, scores: Scores, layout: TimeMajor) -> Tensor:
-    """[B]: unnormalised log-score of each record's path; records in the layout's `order`."""
+def path_scores(
+    emissions: Tensor, tags: Tensor, scores: Scores, layout: TimeMajor
+) -> Tensor:
+    """[B]: unnormalised log-score of each record's path; records in the layout's
+    `order`.
+    """
     token = emissions.gather(1, tags.unsqueeze(1)).squeeze(1)
     token[layout.num_records :] += scores.transitions[
         tags[layout.previous], tags[layout.num_records :]
@@ -123,9 +156,9 @@ def forward_backward(
 ) -> Statistics:
     """All statistics of packed `emissions` [T, L]; exact to float32 rounding.
 
-    A record whose emissions are not finite has statistics that are not finite; others keep theirs.
-    `by_scores`: which space is used depends on the scores alone, as training wants it, and not on
-    the record of the batch that loses most.
+    A record whose emissions are not finite has statistics that are not finite; others
+    keep theirs. `by_scores`: which space is used depends on the scores alone, as
+    training wants it, and not on the record of the batch that loses most.
     """
     if within_range(scores):
         return _exponential(emissions, scores, layout)[0]
@@ -162,13 +195,19 @@ def _without_forbidden(scores: Scores) -> Scores:
     )
 
 
-def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[Statistics, Tensor]:
-    """Also [B], in nats, at most 0: the smaller mass of a record that either direction kept."""
+def _exponential(
+    emissions: Tensor, scores: Scores, layout: TimeMajor
+) -> tuple[Statistics, Tensor]:
+    """Also [B], in nats, at most 0: the smaller mass of a record that either direction
+    kept.
+    """
     num = layout.num_records
     top = emissions.max(1, keepdim=True).values
     potentials = (emissions - top).exp_()
     both = torch.stack([potentials, potentials.index_select(0, layout.reverse)])
-    shift, start, end = (v.max() for v in (scores.transitions, scores.start, scores.end))
+    shift, start, end = (
+        v.max() for v in (scores.transitions, scores.start, scores.end)
+    )
     factor = (scores.transitions - shift).exp_()
     steps = torch.stack([factor, factor.t()])
     initial = torch.stack([(scores.start - start).exp_(), (scores.end - end).exp_()])
@@ -184,7 +223,9 @@ def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[
     left = (after[0] / total).index_select(0, layout.previous)
     right = after[1].index_select(0, layout.reverse[num:])
     lost = sums.log().clamp_(max=0.0).squeeze(2)
-    kept = torch.zeros_like(sums[:, :num, 0]).index_add_(1, place_of_record(layout), lost)
+    kept = torch.zeros_like(sums[:, :num, 0]).index_add_(
+        1, place_of_record(layout), lost
+    )
     found = Statistics(log_partition, marginals, ProductPairs(factor, left, right))
     return found, kept.min(0).values
 
@@ -192,11 +233,12 @@ def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[
 def messages(
     potentials: Tensor, initial: Tensor, steps: Tensor, layout: TimeMajor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The recurrences of M directions over `potentials` [M, T, L]: messages before a row's own
-    potential, the same with it and rescaled to sum 1, and those sums [M, T, 1].
+    """The recurrences of M directions over `potentials` [M, T, L]: messages before a
+    row's own potential, the same with it and rescaled to sum 1, and those sums [M, T,
+    1].
 
-    `initial` [M, L] is the message to the first row of each record, `steps` [M, L, L] from one row
-    to the next.
+    `initial` [M, L] is the message to the first row of each record, `steps` [M, L, L]
+    from one row to the next.
     """
     before, after = torch.empty_like(potentials), torch.empty_like(potentials)
     sums = potentials.new_empty(*potentials.shape[:2], 1)
@@ -227,12 +269,18 @@ def _logarithmic(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statis
         rows = slice(first, first + size)
         if first:
             state = after[:, earlier : earlier + size]
-            before[:, rows] = torch.logsumexp(state.unsqueeze(3) + steps.unsqueeze(1), 2)
+            before[:, rows] = torch.logsumexp(
+                state.unsqueeze(3) + steps.unsqueeze(1), 2
+            )
         after[:, rows] = before[:, rows] + both[:, rows]
         earlier = first
-    log_partition = torch.logsumexp(after[0].index_select(0, layout.last) + scores.end, 1)
+    log_partition = torch.logsumexp(
+        after[0].index_select(0, layout.last) + scores.end, 1
+    )
     joint = after[0] + before[1].index_select(0, layout.reverse)
     marginals = joint.softmax(1)
     alpha = after[0].index_select(0, layout.previous)
     beta = after[1].index_select(0, layout.reverse[num:])
-    return Statistics(log_partition, marginals, LogPairs(scores.transitions, alpha, beta))
+    return Statistics(
+        log_partition, marginals, LogPairs(scores.transitions, alpha, beta)
+    )

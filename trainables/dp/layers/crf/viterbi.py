@@ -6,20 +6,27 @@ from torch import Tensor
 from trainables.dp.layers.crf.statistics import Scores
 from trainables.dp.layers.packing import TimeMajor
 
-_IN_CACHE = 1 << 18  # numbers of the sums of (record, tag, tag before) that are held at once
+_IN_CACHE = (
+    1 << 18
+)  # numbers of the sums of (record, tag, tag before) that are held at once
 _FEW_TAGS = 8
 
 
 @torch.no_grad()
-def best_paths(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[Tensor, Tensor]:
-    """The best tags int64[T] for `emissions` [T, L], time-major, and their unnormalised scores [B].
+def best_paths(
+    emissions: Tensor, scores: Scores, layout: TimeMajor
+) -> tuple[Tensor, Tensor]:
+    """The best tags int64[T] for `emissions` [T, L], time-major, and their unnormalised
+    scores [B].
 
     The scores are in the batch's order.
     """
     num = layout.num_records
     best = torch.empty_like(emissions)
     best[:num] = scores.start + emissions[:num]
-    into = scores.transitions.t().contiguous()  # [tag, tag before]: the maximum runs along rows
+    into = (
+        scores.transitions.t().contiguous()
+    )  # [tag, tag before]: the maximum runs along rows
     earlier = 0
     for size, first in zip(layout.sizes[1:], layout.starts[1:], strict=True):
         rows = slice(first, first + size)
@@ -39,9 +46,9 @@ def best_paths(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[Te
 def _reach(best: Tensor, into: Tensor, *, out: Tensor) -> None:
     """`out`[b, j] = max over i of `best`[b, i] + `into`[j, i].
 
-    A trained model gives few tags of a record a high score, so the eight best are tried first.
-    Where the ninth, with the best transition, could not beat them, the maximum is found; the other
-    records are computed in full.
+    A trained model gives few tags of a record a high score, so the eight best are tried
+    first. Where the ninth, with the best transition, could not beat them, the maximum
+    is found; the other records are computed in full.
     """
     width = into.shape[0]
     if width <= 4 * _FEW_TAGS:
@@ -59,8 +66,8 @@ def _reach(best: Tensor, into: Tensor, *, out: Tensor) -> None:
 
 
 def _reach_from_all(best: Tensor, into: Tensor, *, out: Tensor) -> None:
-    """`_reach` in full, a few records at a time, because the sums of a whole batch would be L times
-    its emissions and pass through memory twice.
+    """`_reach` in full, a few records at a time, because the sums of a whole batch
+    would be L times its emissions and pass through memory twice.
     """
     width = into.shape[0]
     few = max(1, _IN_CACHE // (width * width))
