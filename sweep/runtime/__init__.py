@@ -1,1 +1,3 @@
-"""The loop of one sweep: events, executors (Ray gang, local), workers, journal."""
+"""The loop of one sweep: events, executors (Ray worker group, local), workers,
+journal.
+"""

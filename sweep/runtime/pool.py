@@ -1,9 +1,10 @@
-"""The pool that leases gangs of workers to Ray Tune's trials: an asyncio state machine
-without Ray, which `sweep.runtime.tune` runs as a named actor.
+"""The pool that leases worker groups of workers to Ray Tune's trials: an asyncio state
+machine without Ray, which `sweep.runtime.tune` runs as a named actor.
 
-A Tune trial leases a gang and then takes the reports of its workers one after another;
-a report waits until the Tune trial has passed it to its scheduler, and then until the
-driver has written it and charged the next epoch. Only then may that epoch start.
+A Tune trial leases a worker group and then takes the reports of its workers one after
+another; a report waits until the Tune trial has passed it to its scheduler, and then
+until the driver has written it and charged the next epoch. Only then may that epoch
+start.
 """
 
 import asyncio
@@ -61,7 +62,7 @@ class Pool:
     def __init__(self, jobs: Sequence[TrialJob], *, sealed: bool = False) -> None:
         self._sealed = sealed
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
-        self._waiting: list[_Trial] = []  # leased, for a gang
+        self._waiting: list[_Trial] = []  # leased, for a worker group
         self._leases: dict[str, _Trial] = {}  # the trial of each Tune trial
         self._slots: dict[int, _Slot] = {}
         self._num_slots = math.inf
@@ -80,8 +81,8 @@ class Pool:
         `explorer` is named after, or, where it is that of a slot, of any that no other
         has; after a restart it is the one that it had before. None: no trial is left.
 
-        The first call leases a gang for the trial. A later one permits the report
-        `seen`, on behalf of the scheduler.
+        The first call leases a worker group for the trial. A later one permits the
+        report `seen`, on behalf of the scheduler.
         """
         while self._num_slots:
             trial = self._leases.get(explorer)
@@ -110,16 +111,16 @@ class Pool:
         if trial is None or trial.state == "over":
             return
         trial.stop = trial.stop or reason
-        if trial.state == "ready" or trial in self._waiting:  # no gang has it
+        if trial.state == "ready" or trial in self._waiting:  # no worker group has it
             trial.state = "over"
             self._waiting = [each for each in self._waiting if each is not trial]
         await self._notify()
 
-    # ---- the gang's side
+    # ---- the worker group's side
 
     async def take(self, slot: int, generation: str) -> TrialJob | None:
-        """The next leased trial for the gang in `slot`; None when none will come, the
-        slot is beyond the limit, or another group has replaced the caller's.
+        """The next leased trial for the worker group in `slot`; None when none will
+        come, the slot is beyond the limit, or another group has replaced the caller's.
 
         `generation` names the group of processes. A new one whose slot has an
         unfinished trial is the rebuilt group of workers that died. It gets the same
@@ -219,8 +220,8 @@ class Pool:
         self._trials[job.trial_id] = _Trial(job)
 
     async def limit_slots(self, number: int) -> None:
-        """Keep the first `number` slots: other gangs end after their trials, at 0
-        Tune's, too.
+        """Keep the first `number` slots: other worker groups end after their trials, at
+        0 Tune's, too.
         """
         self._num_slots = number
         await self._notify()
@@ -252,7 +253,7 @@ class Pool:
         return verdict
 
     async def _vacate(self, trial: _Trial) -> None:
-        """End the trial, which frees its gang."""
+        """End the trial, which frees its worker group."""
         trial.state = "over"
         for place in self._slots.values():
             if place.trial is trial:

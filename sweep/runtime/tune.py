@@ -1,5 +1,5 @@
-"""Runs trials on Ray: Ray Tune explores, gangs of workers train, this process decides
-and writes. A trial that Tune never starts is never trained.
+"""Runs trials on Ray: Ray Tune explores, worker groups of workers train, this process
+decides and writes. A trial that Tune never starts is never trained.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def questions(
 
 
 class _Exploration:
-    """A pool of the jobs, its gangs, and a Tuner. `files` takes what Ray writes."""
+    """A pool of the jobs, its worker groups, and a Tuner. `files` takes what Ray
+    writes.
+    """
 
     def __init__(
         self,
@@ -170,11 +172,12 @@ class _Exploration:
                         ray.get(self._pool.limit_slots.remote(0))
                         _wait_for(leaving)
                     ray.kill(self._pool)
-                if not is_ending:  # gangs in the middle of an epoch end with their pool
+                # worker groups in the middle of an epoch end with their pool
+                if not is_ending:
                     _wait_for(self._gangs)
 
     def _is_going_on(self) -> bool:
-        """Raises: SweepError where Tune, Ray or every gang has failed."""
+        """Raises: SweepError where Tune, Ray or every worker group has failed."""
         is_over = not self._tuner.is_alive()
         if (lost := ray_session.dead_daemon()) is not None:
             raise RayFailed(f"Ray failed (its {lost} died)")
@@ -194,8 +197,8 @@ class _Exploration:
         return bool(unfinished) or not is_over
 
     def _fill_memory(self, peak: int) -> None:
-        """Start the gangs that the memory permits, and end others: a worker that is
-        killed for memory repeats an epoch, which is charged again.
+        """Start the worker groups that the memory permits, and end others: a worker
+        that is killed for memory repeats an epoch, which is charged again.
         """
         number = fit_into_memory(
             self._slots, workers=self._settings.workers, peak=peak, memory=self._memory

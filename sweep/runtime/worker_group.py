@@ -119,7 +119,7 @@ def _join(backend: str, rank: int, size: int, place: tuple[str, int]) -> None:
 
 
 def serve(config: dict[str, Any]) -> None:
-    """What each worker of a gang runs."""
+    """What each worker of a worker group runs."""
     import torch
     from ray.train.torch import get_device
 

@@ -63,10 +63,10 @@ def union_of(section: str, *, kind: str | None = None) -> Any:
     given.
     """
     names = catalogue.names(SHELVES[section], kind=kind)
-    every = dict.fromkeys(class_of(section, name) for name in names)
+    every = tuple(dict.fromkeys(class_of(section, name) for name in names))
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
-    union = Union[tuple(every)]  # noqa: UP007  # of as many as there are
-    return Annotated[union, Field(discriminator=tag), AfterValidator(_share)]
+    shared = AfterValidator(_share)
+    return Annotated[Union[every], Field(discriminator=tag), shared]  # noqa: UP007
 
 
 def _share(made: Frozen) -> Frozen:
