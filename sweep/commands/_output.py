@@ -44,9 +44,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(*lines: str, style: str | None = None, stderr: bool = False) -> None:
-    """Print lines as they are: nothing is markup. A terminal breaks a long one at
-    spaces.
-    """
+    """Print lines as they are: nothing is markup. A terminal breaks a long one at spaces."""
     out = console(stderr=stderr)
     for line in lines:
         out.print(line, style=style, markup=False, soft_wrap=not out.is_terminal)

@@ -27,9 +27,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """The fields of one document. `version` rises when a field goes or means something
-    else.
-    """
+    """The fields of one document. `version` rises when a field goes or means something else."""
 
     name: str
     version: int

@@ -17,9 +17,7 @@ def unseal(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show all trials of a private selection, whose epsilon may rise to that of all
-    together.
-    """
+    """Show all trials of a private selection, whose epsilon may rise to that of all together."""
     from dataclasses import asdict
 
     from sweep.results.export import spend_of

@@ -124,18 +124,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainables.dp.engines._chart_style import Look
+from trainables.dp.engines._chart_style import ChartStyle
 from trainables.errors import InvalidInput
-from trainables.config.sections import HANDED_IN, PrivacyConfig, Sampling
+from trainables.config.sections import INTERNAL_DISCRIMINATOR, PrivacyConfig, Sampling
 
 TASKS = ("nlu",)
-LOOK = Look(label="Quiet SGD", light="#123456", dark="#abcdef", mark="square")
+LOOK = ChartStyle(label="Quiet SGD", light="#123456", dark="#abcdef", mark="square")
 PAPER_FIGURE = False
 AUDITED = ()
 
 
 class Config(PrivacyConfig):
-    engine: Annotated[Literal["quiet"], HANDED_IN] = "quiet"
+    engine: Annotated[Literal["quiet"], INTERNAL_DISCRIMINATOR] = "quiet"
     sampling: Sampling | None = "poisson"
     microbatch_size: int | None = 1
     noise_calibration: str | None = "central"

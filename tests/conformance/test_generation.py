@@ -77,8 +77,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainables.generation._material import UTTERANCES, Drawn, StageTexts
-from trainables.config.fields import constants_of
+from trainables.generation._material import UTTERANCES, GeneratedTexts, StageTexts
+from trainables.config.fields import fixed_fields
 from trainables.config.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
@@ -86,7 +86,7 @@ READS_PROGRAMS = False
 READS_PROMPTS = False
 
 
-@constants_of(SynthesisConfig, histogram="public")
+@fixed_fields(SynthesisConfig, histogram="public")
 class Config(TextConfig):
     method: Literal["surplus"] = "surplus"
     surplus: int = Field(2, ge=1)
@@ -98,7 +98,7 @@ def texts(stage, material):
 
 def draw(drawer, plan):
     found = drawer(UTTERANCES, [None] * 2 * plan.number)
-    return Drawn(found[: plan.number], [""] * plan.number)
+    return GeneratedTexts(found[: plan.number], [""] * plan.number)
 '''
 
 

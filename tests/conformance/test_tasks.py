@@ -68,17 +68,17 @@ ENGINE = '''"""Nothing to step."""
 
 from typing import Annotated, Literal
 
-from trainables.dp.engines._chart_style import Look
-from trainables.config.sections import HANDED_IN, PrivacyConfig
+from trainables.dp.engines._chart_style import ChartStyle
+from trainables.config.sections import INTERNAL_DISCRIMINATOR, PrivacyConfig
 
 TASKS = ("counting",)
-LOOK = Look(label="None", light="#000000", dark="#ffffff")
+LOOK = ChartStyle(label="None", light="#000000", dark="#ffffff")
 PAPER_FIGURE = False
 AUDITED = ()
 
 
 class Config(PrivacyConfig):
-    engine: Annotated[Literal["idle"], HANDED_IN] = "idle"
+    engine: Annotated[Literal["idle"], INTERNAL_DISCRIMINATOR] = "idle"
 
 
 def check(mechanism):

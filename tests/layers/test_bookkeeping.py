@@ -193,7 +193,7 @@ def test_nothing_of_a_step_outlives_it(name):
     gc.disable()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bookkeeping, "Tape", watched)
+            patch.setattr(bookkeeping, "Recorder", watched)
             _, out = sum_by(clipped_sum, model, batch, NUM_RECORDS)
             gradient(model, batch, torch.ones(NUM_RECORDS), out)
         assert not alive

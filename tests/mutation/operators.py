@@ -73,7 +73,7 @@ _LEFT_OUT = _UNWRAPPED | {
         "t",
         "first",
     ),
-    *("scale_noise", "quieter", "model_copy", "detach", "to_dense", "float"),
+    *("scale_noise", "with_noise_scaled", "model_copy", "detach", "to_dense", "float"),
 }
 _CONVERT_NOTHING = {
     *(

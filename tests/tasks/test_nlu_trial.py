@@ -16,7 +16,7 @@ from trainables.attacks import _panel
 from trainables.config.trial import parse
 from trainables.figures import registry
 from trainables.system.communication import Alone
-from trainables.tasks._setup import TrialSetup as TrialSetup
+from trainables.tasks._setup import TrialSetup
 
 SCHEMA = {
     "intents": ["call", "play"],
