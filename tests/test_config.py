@@ -253,7 +253,7 @@ def test_a_dump_is_read_back_to_the_same_trial(fields):
 
 def test_reading_a_config_of_any_entry_imports_no_torch():
     code = (
-        "import sys; from trainables.config import SHELVES; from trainables import"
+        "import sys; from trainables.config.trial import SHELVES; from trainables import"
         " catalogue;"
         "every = [f'trainables.{s}.{n}' for s in SHELVES.values() for n in"
         " catalogue.names(s)];"

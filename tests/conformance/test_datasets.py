@@ -49,7 +49,7 @@ def test_the_contract(name, entry):
     assert ".." not in place.parts
     size = entry.pool_size(data_config(name=name))
     assert size is None or size > 0
-    assert (entry.__doc__ or "").split("\n")[0].strip().endswith((".", ":"))
+    assert (entry.__doc__ or "").split("\n\n")[0].strip().endswith((".", ":"))
 
 
 def test_missing_data_is_refused_by_its_place(name, entry, tmp_path):

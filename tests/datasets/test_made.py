@@ -214,10 +214,10 @@ def test_every_seed_size_and_grammar_has_a_cache_of_its_own():
 
 MEASURE = """
 import resource, sys
-from trainables.data import made
+from trainables.data import synthetic
 from trainables.data.datasets.communication import DOMAIN
 peaks = []
-for number, _ in enumerate(made.generate(DOMAIN, seed=0, size=int(sys.argv[1])), start=1):
+for number, _ in enumerate(synthetic.generate(DOMAIN, seed=0, size=int(sys.argv[1])), start=1):
     if number in (40_000, int(sys.argv[1])):
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 print(peaks[-1] - peaks[0])

@@ -203,13 +203,13 @@ class Waits:
 # First in the file: a gang still starts when its pool is gone, and must have ended
 # before Ray.
 @pytest.mark.parametrize(
-    "gang", [Waits, pytest.param(tune.worker_group, marks=pytest.mark.slow)]
+    "worker_group", [Waits, pytest.param(tune.worker_group, marks=pytest.mark.slow)]
 )
 def test_what_tune_does_not_explore_is_not_trained(
     worker_group, cluster, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tune.tune, "Tuner", Idle)
-    monkeypatch.setattr(tune, "gang", worker_group)
+    monkeypatch.setattr(tune, "worker_group", worker_group)
     jobs, diary = make_jobs(tmp_path), Diary()
     with refused("Ray Tune ended before every trial had begun", SweepError):
         run_trials(jobs, events=diary, settings=ALONE)
@@ -622,7 +622,7 @@ DRIVER = """
     from sweep.runtime.events import RunSettings, TrialJob
     from sweep.runtime.events import Verdict
     from sweep.runtime.driver import run_trials
-    from trainables.config import parse
+    from trainables.config.trial import parse
     jobs = [
         TrialJob(trial_id=f["id"], config=parse(f["config"]), folder=Path(f["folder"]))
         for f in json.loads(sys.argv[1])
