@@ -44,7 +44,7 @@ _GROUPS = {
     "Results": ("show", "report", "ui", "compare", "export", "predict", "score"),
     "Own data": ("init", "data"),
     "Privacy": ("epsilon", "ledger", "unseal", "attack", "audit", "audit_release"),
-    "Public models and made text": ("pretrain", "synthesize", "parser"),
+    "Public models and generated text": ("pretrain", "synthesize", "parser"),
 }
 
 

@@ -7,13 +7,23 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    [
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+        ROOT / "SECURITY.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
 )
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+# `sweep/store/state.py`, or with a name that the file has: `.../state.py: SweepState`.
+_PLACE = re.compile(
+    r"`((?:trainables|sweep|search_spaces|dashboards|tests|benchmarks|docs|\.ci)/[\w./-]+)"
+    r"(?:: ([\w.]+))?`"
+)
 _PATH = re.compile(r"\bdocs/[\w/.-]+\.(?:md|svg|png)\b")
 
 
@@ -49,7 +59,55 @@ def test_the_index_lists_every_page():
     links = re.findall(r"\]\((\S+\.md)\)", index.read_text("utf-8"))
     linked = {(index.parent / link).resolve() for link in links}
     assert linked == set((ROOT / "docs").rglob("*.md")) - {index}
-    assert {page.parent.name for page in linked} == {"docs", "guides", "reference"}
+    folders = {"docs", "decisions", "guides", "reference"}
+    assert {page.parent.name for page in linked} == folders
+
+
+def missing_places(text):
+    """Paths of the source that a page names and that do not exist, or lack the name."""
+    found = []
+    for path, name in _PLACE.findall(text):
+        place = ROOT / path
+        if "NAME" in path or re.fullmatch(r"\w+/\d+", path):  # `dashboards/1`: a schema
+            continue
+        if not place.exists():
+            found.append(path)
+        elif name and not re.search(
+            rf"\b{name.rpartition('.')[2]}\b", place.read_text("utf-8")
+        ):
+            found.append(f"{path}: {name}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_places_in_the_source_exist(page):
+    assert missing_places(page.read_text("utf-8")) == []
+
+
+def test_a_missing_place_is_found():
+    assert missing_places(
+        "`sweep/cli.py`, `sweep/cli.py: build`, `trainables/dp/`, `sweep/gone.py`,"
+        " `sweep/cli.py: not_there`, `sweep/commands/NAME.py`"
+    ) == ["sweep/gone.py", "sweep/cli.py: not_there"]
+
+
+def test_the_navigation_of_the_site_has_every_page():
+    entries = yaml.safe_load((ROOT / ".ci" / "mkdocs.yml").read_text("utf-8"))["nav"]
+    found = re.findall(r"[\w/]+\.md", str(entries))
+    pages = (ROOT / "docs").rglob("*.md")
+    assert sorted(found) == sorted(
+        str(page.relative_to(ROOT / "docs")) for page in pages
+    )
+
+
+def test_a_record_of_a_decision_has_three_parts():
+    for page in (ROOT / "docs" / "decisions").glob("*.md"):
+        titles = re.findall(r"^## (.+)$", page.read_text("utf-8"), flags=re.MULTILINE)
+        assert titles == ["Context", "Choice", "Consequence"], page.name
+
+
+def test_the_glossary_is_one_page():
+    assert len((ROOT / "docs/glossary.md").read_text("utf-8").splitlines()) <= 60
 
 
 DIALECT = re.compile(r"\b(told|untold|judged|judges|nobody|asked for)\b", re.IGNORECASE)

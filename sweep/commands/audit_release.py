@@ -41,7 +41,7 @@ def audit_release(
 ) -> None:
     """Compare rare phrases of members and of held-out records with a release.
 
-    A fair coin must have decided which records are members (data.split: bernoulli).
+    Membership must have been random, with probability 1/2 (data.split: bernoulli).
     Output never contains text.
     """
     from sweep.synthesis.score_texts import read_texts

@@ -23,7 +23,7 @@ def compare(
     epsilon_max: EpsilonMax = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare B with A by all figures, and by SER paired over the same test utterances."""
+    """Compare B with A by all figures, and by SER paired over test utterances."""
     from sweep.results import comparison as comparing
     from sweep.settings import from_environment
 

@@ -123,7 +123,7 @@ def check(
     options: own.Reading,
     as_json: JsonFlag = False,
 ) -> None:
-    """Read a whole corpus and report damaged records by file and line, without their text.
+    """Read a whole corpus and report damaged records by file and line, without text.
 
     At most five problems of a kind are listed and the others are counted. With --schema
     a label outside the schema is a problem. Warnings concern few records, rare labels,

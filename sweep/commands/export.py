@@ -55,7 +55,7 @@ def export(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Export the best trial with its config, weights, labels, privacy card and public metrics.
+    """Export the best trial: config, weights, labels, privacy card, public metrics.
 
     `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder
     per trial; a sweep over several corpora has a best trial and a front of each.

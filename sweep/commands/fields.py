@@ -15,7 +15,7 @@ def fields(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List every field of configs and spaces with its type, default, allowed values and meaning."""
+    """List every field of configs and spaces: type, default, allowed values, meaning."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -41,7 +41,7 @@ def pretrain(
     ] = 32,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pretrain an encoder on public corpora. The same command resumes an interrupted run."""
+    """Pretrain an encoder on public corpora; the same command resumes a stopped run."""
     from sweep.planning.pretraining import read_pretraining, run_pretraining
     from sweep.settings import from_environment
     from trainables.formats import duration

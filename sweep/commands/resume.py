@@ -11,7 +11,7 @@ def resume(
     address: Address = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Continue a sweep. Finished trials are kept, others resume from their last checkpoint."""
+    """Continue a sweep: finished trials stay, others go on from their checkpoint."""
     from sweep import progress_display
     from sweep.settings import from_environment
     from sweep.store.sweeps import open_sweep

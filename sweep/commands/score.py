@@ -61,7 +61,7 @@ def score(
     ] = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Score predictions, parses or generated text from files with one JSON object per line.
+    """Score predictions, parses or generated text from files of JSON lines.
 
     Objects of --reference and --hypothesis have text (split at white space) or tokens,
     intent, and slots or BIO tags. A slot is a list of name, start and end in tokens

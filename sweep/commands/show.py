@@ -21,7 +21,7 @@ def show(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the trials relative to the baseline, and the Pareto front of SER and epsilon."""
+    """Show the trials against the baseline, and the Pareto front of SER and epsilon."""
     from sweep.results import select
     from sweep.results.exported import damages
     from sweep.results.importance import advice

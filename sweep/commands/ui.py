@@ -24,7 +24,7 @@ def ui(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start MLflow's server and Optuna's dashboard, if installed, on loopback, until Ctrl-C.
+    """Serve MLflow, and Optuna's dashboard if installed, on loopback until Ctrl-C.
 
     Every user of this machine can reach them, so they ask for a random token, which is
     in the printed links. While a sweep runs, the address of Ray's dashboard is printed.

@@ -17,7 +17,10 @@ def unseal(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show all trials of a private selection, whose epsilon may rise to that of all together."""
+    """Show the withheld trials of a private selection, and charge all of them.
+
+    Its epsilon may rise to that of all trials together.
+    """
     from dataclasses import asdict
 
     from sweep.results.export import spend_of

@@ -26,6 +26,7 @@ NEEDED = {
     "trainables/models/encoders/shipped/dialogues/model.safetensors",
     "trainables/dp/layers/_gram.c",
     "trainables/pretraining/texts/snips.txt",
+    *(f"{package}/py.typed" for package in HOUSES),
 }
 
 
