@@ -89,8 +89,7 @@ class TrialSetup:
         if still:
             raise TrialFailed(
                 f"expected model.trained={getattr(self.config.model, 'trained', '')} to"
-                f" change"
-                f" every trained weight, got {still[0]} unchanged"
+                f" change every trained weight, got {still[0]} unchanged"
                 + (f" and {len(still) - 1} others" if len(still) > 1 else "")
             )
 

@@ -105,8 +105,7 @@ def prompt_frequencies(
         except InvalidData:
             raise TrialFailed(
                 f"expected {_HISTOGRAM} beside the checkpoint, got none that can be"
-                f" read: it is"
-                " released once, before the first epoch"
+                " read: it is released once, before the first epoch"
             ) from None
         return read
     bins = _bins(config, corpus, public)

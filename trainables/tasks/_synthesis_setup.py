@@ -262,7 +262,7 @@ def _notes(
     if source.from_scratch:
         provenance = (
             f"{formats.count(config.synthesis.pretrain_epochs, 'epoch')} over the"
-            f" public part and"
-            f" {', '.join(names) or 'no other corpus'}, from random weights"
+            f" public part and {', '.join(names) or 'no other corpus'}, from random"
+            " weights"
         )
     return (f"language model: {provenance}",)

@@ -65,8 +65,7 @@ def on_device(model: Model, comm: Communicator) -> Model:
         if torch.cuda.device_count() <= (device.index or 0):
             raise InvalidInput(
                 "expected resources.gpus_per_worker=0 where torch finds no GPU, got a"
-                " worker on"
-                f" {device} with {torch.cuda.device_count()} found"
+                f" worker on {device} with {torch.cuda.device_count()} found"
             )
         torch.cuda.set_device(device.index or 0)  # a bare "cuda" has no index
     return model.to(device)

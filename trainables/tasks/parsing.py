@@ -223,7 +223,7 @@ def load_parser(folder: Path) -> Parser:
     except (AssertionError, KeyError, ValueError, RuntimeError):
         raise InvalidData(
             f"expected a parser of this version in {folder}, got another or a damaged"
-            f" one"
+            " one"
         ) from None
 
 
@@ -244,7 +244,7 @@ def train_parser(
     if not pairs.has_programs:
         raise InvalidInput(
             f"expected a program for every training pair of {pairs.name}, some have"
-            f" none"
+            " none"
         )
     try:
         vocabulary = Vocabulary.of(

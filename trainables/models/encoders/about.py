@@ -64,14 +64,13 @@ class About:
             )
             yield (
                 f"fixed lists of texts that the corpora of the encoder {self.name}"
-                f" share with"
-                f" {', '.join(lists)}, which took {number} out of its pretraining"
+                f" share with {', '.join(lists)}, which took {number} out of its"
+                " pretraining"
             )
         if is_private:
             yield (
                 f"the pretraining texts of the encoder {self.name}, which share no more"
-                f" records"
-                f" with the data than chance explains ({THRESHOLDS})"
+                f" records with the data than chance explains ({THRESHOLDS})"
             )
 
 
@@ -121,8 +120,7 @@ def require_unlearnt(encoder: str, corpus: Corpus) -> None:
         return  # a public corpus is refused by its name
     if shares_records(keys_of(corpus), read_hashes(about.place / LEARNT)):
         raise InvalidInput(
-            f"expected model.encoder that has not learnt from the records of"
-            f" {corpus.name}, got"
-            f" {encoder}: more of them are among its pretraining texts than chance"
-            f" explains"
+            "expected model.encoder that has not learnt from the records of"
+            f" {corpus.name}, got {encoder}: more of them are among its pretraining"
+            " texts than chance explains"
         )

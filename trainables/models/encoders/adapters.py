@@ -89,8 +89,7 @@ class AdaptedForeign(Adapted):
         if self.cells != len(flat):
             raise InvalidInput(
                 "expected model.encoder to be a model whose linear maps read every"
-                " token of a"
-                f" batch, got {len(flat)} rows for {self.cells} tokens"
+                f" token of a batch, got {len(flat)} rows for {self.cells} tokens"
             )
         read = flat.index_select(0, self.places)
         own = self.up(self.down(read, self.rows), self.rows)
@@ -216,8 +215,7 @@ def refuse_unknown_rows(model: Any, batches: Sequence[Any], *, name: str) -> Non
     if not torch.allclose(together, torch.cat(alone), rtol=1e-2):
         raise InvalidInput(
             "expected model.encoder to be a model whose linear maps read the tokens of"
-            " one record"
-            f" after another, got {name}: per-record norms would be wrong"
+            f" one record after another, got {name}: per-record norms would be wrong"
         )
 
 

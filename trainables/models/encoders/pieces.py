@@ -76,8 +76,7 @@ class WordCutter:
         if len(around) != 2:
             raise InvalidData(
                 "expected a tokenizer that puts one piece before and one behind a"
-                " record in"
-                f" model.encoder={name}, got {len(around)} in all"
+                f" record in model.encoder={name}, got {len(around)} in all"
             )
         self.begin, self.end = around
         self.unknown = (
@@ -92,7 +91,7 @@ class WordCutter:
                 return
         raise InvalidData(
             f"expected a tokenizer that splits text at spaces in model.encoder={name},"
-            f" got another"
+            " got another"
         )
 
     @classmethod

@@ -179,8 +179,7 @@ def _read_moments(file: Path, layers: tuple[int, ...]) -> BothMoments:
     except DAMAGED:
         raise InvalidData(
             f"expected the moments of an encoder in {file}, got none or a damaged file"
-            f" (delete one"
-            " of the cache)"
+            " (delete one of the cache)"
         ) from None
 
 

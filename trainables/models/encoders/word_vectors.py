@@ -53,8 +53,8 @@ class VectorFile:
         path = Path(self.source)
         if not path.is_file():
             raise InvalidInput(
-                "expected model.word_vectors to be hashed, glove or a vector file,"
-                f" got {self.source!r}"
+                "expected model.word_vectors to be hashed, glove or a vector file, got"
+                f" {self.source!r}"
             )
         dim = 0
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -71,8 +71,7 @@ class VectorFile:
                 except ValueError:
                     raise InvalidData(
                         f"{path.name}, line {number}: expected a word and as many"
-                        f" numbers as in"
-                        " the lines before"
+                        " numbers as in the lines before"
                     ) from None
                 yield word, vector
         if not dim:

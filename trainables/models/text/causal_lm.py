@@ -98,9 +98,8 @@ class CausalLm(DropsByRecord, LmModule):
         super().__init__()
         if sizes.width % sizes.heads:
             raise InvalidInput(
-                f"expected model.hidden_size to be a multiple of"
-                f" model.num_heads={sizes.heads},"
-                f" got {sizes.width}"
+                "expected model.hidden_size to be a multiple of"
+                f" model.num_heads={sizes.heads}, got {sizes.width}"
             )
         self.sizes = sizes
         self.dropout = dropout

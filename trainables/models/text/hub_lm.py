@@ -147,15 +147,13 @@ def require_records_apart(model: HubLm, *, longest: int, name: str) -> None:
     if not _first_losses_agree(model, [short], [short, longest]):
         raise InvalidInput(
             "expected model.encoder to be a model that processes each record"
-            " independently, got"
-            f" {name!r}: a record's loss changes with the record beside it, so clipping"
-            " bounds nothing"
+            f" independently, got {name!r}: a record's loss changes with the record"
+            " beside it, so clipping bounds nothing"
         )
     if not _first_losses_agree(model, [short], [longest]):
         raise InvalidInput(
             f"expected model.encoder to be a causal LM, got {name!r}: a token's loss"
-            f" changes with"
-            " the tokens behind it"
+            " changes with the tokens behind it"
         )
 
 
@@ -218,8 +216,7 @@ class Pretrained:
         elif synthesis.lora_rank is None:
             raise InvalidInput(
                 f"expected synthesis.lora_rank with model.encoder={name!r}: only"
-                f" GPT-2's layers"
-                " compute per-example norms for all weights"
+                " GPT-2's layers compute per-example norms for all weights"
             )
         longest = (
             getattr(about, "max_position_embeddings", None) or synthesis.max_tokens
@@ -227,14 +224,12 @@ class Pretrained:
         if synthesis.max_tokens > longest:
             raise InvalidInput(
                 f"expected synthesis.max_tokens <= {longest} with"
-                f" model.encoder={name!r}, got"
-                f" {synthesis.max_tokens}"
+                f" model.encoder={name!r}, got {synthesis.max_tokens}"
             )
         if tokenizer.size > vocabulary:
             raise InvalidInput(
                 f"expected a tokenizer of at most {vocabulary} ids in"
-                f" model.encoder={name!r}, got"
-                f" one of {tokenizer.size}"
+                f" model.encoder={name!r}, got one of {tokenizer.size}"
             )
         return about, tokenizer
 
@@ -445,8 +440,7 @@ def _read(folder: Path) -> tuple[dict[str, Tensor], Any]:
     except (OSError, ValueError, SafetensorError):
         raise InvalidInput(
             f"expected the weights of a causal LM in {folder / _WEIGHTS}, got none or a"
-            f" damaged"
-            " file"
+            " damaged file"
         ) from None
     return tensors, read_written_json(folder / _SIZES)
 
@@ -466,13 +460,12 @@ def _of_sizes(
     ):
         raise InvalidInput(
             f"expected the sizes of the stage {stage} in {folder / _SIZES}, got none"
-            f" that fit"
+            " that fit"
         ) from None
     if synthesis.max_tokens > model.sizes.positions:
         raise InvalidInput(
             f"expected synthesis.max_tokens <= {model.sizes.positions}, the positions"
-            f" in"
-            f" {folder / _SIZES}, got {synthesis.max_tokens}"
+            f" in {folder / _SIZES}, got {synthesis.max_tokens}"
         )
     return model
 
@@ -485,10 +478,8 @@ def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
     except InvalidInput:
         raise InvalidInput(
             f"expected the weights that the adapters in {folder} belong on in {own} or"
-            f" at"
-            f" model.encoder={config.encoder!r}, got none that load here (the hub is"
-            f" not asked for"
-            " a folder's weights; `hf download` keeps them)"
+            f" at model.encoder={config.encoder!r}, got none that load here (the hub is"
+            " not asked for a folder's weights; `hf download` keeps them)"
         ) from None
 
 
@@ -503,7 +494,7 @@ def _refuse_another_base(folder: Path, model: nn.Module) -> None:
     if wanted != _digest(model):
         raise InvalidInput(
             f"expected the weights that the adapters in {folder} were trained on, got"
-            f" others"
+            " others"
         )
 
 

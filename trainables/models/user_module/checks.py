@@ -88,8 +88,7 @@ def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -
             raise _refusal(
                 model,
                 "that torch.func can differentiate record by record (no in-place change"
-                " of its own"
-                " tensors, no .item(), no nn.LSTM or nn.GRU: see"
+                " of its own tensors, no .item(), no nn.LSTM or nn.GRU: see"
                 " docs/guides/own_model.md)",
                 factories.one_line_of(error),
             ) from error

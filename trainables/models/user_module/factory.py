@@ -45,9 +45,8 @@ def require_source(factory: str, source: str | None) -> None:
     if found != source:
         raise InvalidInput(
             f"expected model.factory={factory} with the source that was planned"
-            f" (SHA-256"
-            f" {str(source)[:12]}), got another ({found[:12]}): plan again, or restore"
-            f" the old file"
+            f" (SHA-256 {str(source)[:12]}), got another ({found[:12]}): plan again, or"
+            " restore the old file"
         )
 
 

@@ -114,8 +114,8 @@ class Graph(nn.Module):
         if self._own_longest is not None and words > self._own_longest:
             raise InvalidInput(
                 f"expected records of at most {self._own_longest} words, which the"
-                f" forward of"
-                f" model.factory={self._own_factory} can take, got longer ones"
+                f" forward of model.factory={self._own_factory} can take, got longer"
+                " ones"
             )
 
     def _apply(self, *given: Any, **fields: Any) -> Any:
@@ -190,8 +190,7 @@ def unchanged(module: nn.Module, *, deep: bool) -> Iterator[None]:
         if not is_same:
             raise TrialFailed(
                 f"expected weights and buffers that a pass leaves alone, got {name}"
-                f" changed: it"
-                " would carry records past the noise"
+                " changed: it would carry records past the noise"
             )
 
 

@@ -43,8 +43,7 @@ class OwnModel(NluModel):
         self.factory = config.factory
         self.provenance = (
             f"own code {config.factory} (SHA-256 {(config.source or '')[:12]}); what"
-            f" its weights"
-            " start from is known to its author alone"
+            " its weights start from is known to its author alone"
         )
         self.forbid_broken_spans(schema)
         self._config, self._schema = config, schema

@@ -80,8 +80,8 @@ def built_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module
         except Exception as error:
             raise InvalidInput(
                 f"expected model.factory={config.factory} to make a module with"
-                f" model.options="
-                f"{sorted(config.options)}, got {factories.one_line_of(error)}"
+                f" model.options={sorted(config.options)}, got"
+                f" {factories.one_line_of(error)}"
             ) from error
     if not isinstance(found, nn.Module):
         raise InvalidInput(
@@ -104,8 +104,7 @@ def numbers_of(module: nn.Module, config: Config, words: Sequence[str]) -> Tenso
     except Exception as error:  # noqa: BLE001  the user's own code; its message may quote words
         raise InvalidInput(
             f"expected encode_word of model.factory={config.factory} to give each word"
-            f" one"
-            f" number, or equally many, got {type(error).__name__}"
+            f" one number, or equally many, got {type(error).__name__}"
         ) from None
 
 
@@ -250,10 +249,9 @@ def _traced(
             raise factories.refusal(
                 config.factory,
                 "whose forward torch.export can trace for any number of records and"
-                " words"
-                " (no branch on a value or on a number of words, no .item(), no NumPy,"
-                " no"
-                " functools.cache, no nn.LSTM or nn.GRU: see docs/guides/own_model.md)",
+                " words (no branch on a value or on a number of words, no .item(), no"
+                " NumPy, no functools.cache, no nn.LSTM or nn.GRU: see"
+                " docs/guides/own_model.md)",
                 factories.one_line_of(error),
             ) from error
     if before != _other_draws():
@@ -336,8 +334,8 @@ def _require_same(
             raise factories.refusal(
                 config.factory,
                 "whose forward gives at each call what its graph by torch.export gives"
-                " (nothing"
-                " that an earlier call has left; no branch on a number of words)",
+                " (nothing that an earlier call has left; no branch on a number of"
+                " words)",
                 f"others for {records} records of {words.shape[1]} words in"
                 f" {'training' if training else 'evaluation'}",
             )
