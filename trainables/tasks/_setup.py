@@ -54,6 +54,8 @@ class TrialSetup:
     comm: Communicator
     start: dict[str, Tensor]
     key: SecretKey
+    data_dir: Path
+    cache_dir: Path
 
     @cached_property
     def encoder_files(self) -> dict[str, str]:
@@ -174,21 +176,17 @@ def assemble(
     if mechanism.sampling == "full":
         # Norms are computed by length; in this order no step needs to move rows.
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
-    physical, at_once = (
-        config.training.physical_batch_size,
-        getattr(model, "records_at_once", None),
-    )
-    physical = (
-        at_once(lengths) if physical is None and at_once is not None else physical
-    )
-    groups, by_group = None, mechanism.unit == "group"
-    if by_group:
+    physical = config.training.physical_batch_size
+    if physical is None:
+        physical = model.records_at_once(lengths)
+    groups = text_keys = None
+    if mechanism.unit == "group":
         if corpus.groups is None:
             raise InvalidInput(
                 "expected data with groups (users) for privacy.unit=group, got"
                 f" {corpus.name} without"
             )
-        groups = corpus.groups[train_ids]
+        groups, text_keys = corpus.groups[train_ids], loader.text_keys(train_ids)
     public = config.privacy.group_scale.name == "public"
     key = attempt_key(config, comm)
     engine: Engine = catalogue.entry("engines", config.engine).make(
@@ -200,7 +198,7 @@ def assemble(
             loader=loader,
             ids=train_ids,
             groups=groups,
-            text_keys=loader.text_keys(train_ids) if by_group else None,
+            text_keys=text_keys,
             comm=comm,
             key=key,
             trial_id=config.id,
@@ -214,7 +212,18 @@ def assemble(
     }
     start = {name: p.detach().clone() for name, p in trained.items()}
     return TrialSetup(
-        config, corpus, split, loader, model, mechanism, engine, comm, start, key
+        config,
+        corpus,
+        split,
+        loader,
+        model,
+        mechanism,
+        engine,
+        comm,
+        start,
+        key,
+        data_dir,
+        cache_dir,
     )
 
 

@@ -133,6 +133,23 @@ class NluModel(DropsByRecord, ABC):
         """Batches of a corpus for this model; derived data are kept in `cache_dir`."""
         return Loader(corpus, self.feature_table(corpus.types))
 
+    def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
+        """How many records of a step of records of these lengths, in tokens, pass at a
+        time, where `training.physical_batch_size` is not set; None: all of them.
+        """
+        return None
+
+    @property
+    def public_inputs(self) -> list[str]:
+        """What it takes from public texts beside the encoder, one sentence each."""
+        return []
+
+    def save_public(self, folder: Path) -> None:
+        """Write into the `folder` of a saved model what it has computed from public
+        texts alone; by default nothing.
+        """
+        return
+
     @abstractmethod
     def encode(self, batch: PackedBatch) -> Encoded:
         """Vectors of tokens and records."""
