@@ -63,10 +63,8 @@ def encoded_in_two_orders(
         _started(config, schema, seed, there) as one,
         _started(config, schema, seed, back) as other,
     ):
-        found, again = (
-            _answer(one, config)["numbers"],
-            _answer(other, config)["numbers"].flip(0),
-        )
+        found: Tensor = _answer(one, config)["numbers"]
+        again = _answer(other, config)["numbers"].flip(0)
     if not torch.equal(found, again):
         raise InvalidInput(
             f"expected encode_word of model.factory={config.factory} to be a function"
@@ -74,8 +72,7 @@ def encoded_in_two_orders(
             " complete before the first word), got numbers that depend on the order of"
             " words or on the process"
         )
-    numbers: Tensor = found
-    return numbers
+    return found
 
 
 @contextmanager
