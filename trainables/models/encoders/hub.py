@@ -104,8 +104,9 @@ class EncoderConfig(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class PublicEncoder:
-    """An encoder: its folder, its config.json and, where `sweep pretrain` made it, its
-    card.
+    """An encoder whose files are on this machine: the `name` that a provenance states,
+    its folder `place`, the fields of its config.json and, where `sweep pretrain` made
+    it, its description `about`. No weights are read.
     """
 
     name: str
@@ -262,8 +263,13 @@ def public_encoder(encoder: str) -> PublicEncoder:
         place = about.place
     elif encoder in PACKAGED:
         place, name = _installed(encoder), PACKAGED[encoder].name
-    elif _is_of_hub(encoder):
-        place = _of_hub(encoder)
+    elif is_of_hub(encoder):
+        # What the cache lacks is fetched: the description, then, if it is usable, the
+        # weights.
+        place = cached_folder(encoder) or _fetch(encoder, weights=False)
+        if not _weights(os.listdir(place)):
+            _config_in(place, encoder)
+            place = _fetch(encoder, weights=True)
     elif not place.is_dir():
         raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
     found = PublicEncoder(name, place, _config_in(place, encoder), about)
@@ -286,7 +292,10 @@ def public_encoder(encoder: str) -> PublicEncoder:
     return found
 
 
-def _is_of_hub(encoder: str) -> bool:
+def is_of_hub(encoder: str) -> bool:
+    """Whether a model.encoder is a name on the hub: it does not ship, no extra has it,
+    and it is no folder.
+    """
     return encoder not in (*shipped_encoders(), *PACKAGED) and not is_local(encoder)
 
 
@@ -376,23 +385,10 @@ def is_here(encoder: str) -> bool:
     """Whether the hub need not be asked for an encoder: it is another's, or whole in
     its cache.
     """
-    if not _is_of_hub(encoder):
+    if not is_of_hub(encoder):
         return True
     kept = cached_folder(encoder)
     return kept is not None and bool(_weights(os.listdir(kept)))
-
-
-def _of_hub(encoder: str) -> Path:
-    """The folder of a hub name in the hub's cache. What it lacks is fetched: the
-    description, then, if it is usable, the weights.
-
-    Raises: as `_fetch` and `_config_in`.
-    """
-    place = cached_folder(encoder) or _fetch(encoder, weights=False)
-    if not _weights(os.listdir(place)):
-        _config_in(place, encoder)
-        place = _fetch(encoder, weights=True)
-    return place
 
 
 def cached_folder(encoder: str) -> Path | None:

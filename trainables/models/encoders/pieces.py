@@ -123,10 +123,8 @@ class WordCutter:
         return PieceTable(cut, begin=self.begin, end=self.end, unknown=self.unknown)
 
     def _ids(self, text: str) -> list[int]:
-        encoded = self.tokenizer.backend_tokenizer.encode(
-            text, add_special_tokens=False
-        )
-        return list(encoded.ids)
+        tokenizer = self.tokenizer.backend_tokenizer
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def windows(

@@ -184,7 +184,9 @@ def _read_moments(file: Path, layers: tuple[int, ...]) -> BothMoments:
 
 
 def load_model(public: PublicEncoder, **changes: Any) -> Any:
-    """The base model of an encoder, float32, in eval mode; `changes` are to its config.
+    """The base model of an encoder from the files in its folder, in float32 and eval
+    mode, with no weight trained; `changes` are to fields of its config, such as
+    `num_hidden_layers`. No code of the folder runs and the hub is not asked.
 
     Raises: InvalidData where its folder lacks weights of a layer, or they cannot be
     read.
@@ -238,7 +240,9 @@ def require_all_weights(report: Mapping[str, Any], *, name: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Switch off the library's reports of unused weights and its progress bars."""
+    """A context in which `transformers` reports no unused weights and shows no progress
+    bars; both are as before at its end.
+    """
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -35,8 +35,9 @@ def _hash(word: str) -> int:
 
 @dataclass(frozen=True)
 class VectorFile:
-    """GloVe from the package of that name, or a text file of `word number number ...`
-    lines.
+    """Word vectors of a public `source`: `glove`, from the package of that name, or the
+    path of a text file of `word number number ...` lines, in the formats of GloVe and
+    of fastText, whose header is skipped. Nothing is read before a method is called.
     """
 
     source: str
@@ -104,10 +105,7 @@ class VectorFile:
         scale, dim = float(np.std(sample)), len(sample[0])
         for word in wanted - found.keys():
             noise = np.random.Generator(np.random.PCG64(_hash(word)))
-            found[word] = (
-                -1,
-                np.asarray(scale * noise.standard_normal(dim, dtype=np.float32)),
-            )
+            found[word] = -1, scale * noise.standard_normal(dim, dtype=np.float32)
         ranks, vectors = zip(*(found[word] for word in lower), strict=True)
         return np.array(ranks, dtype=np.int64), np.stack(vectors)
 
