@@ -105,10 +105,12 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
 
 def covered_encoder(config: Config) -> PublicEncoder:
-    """The public encoder whose first layers are trained.
+    """The public encoder whose first `config.num_layers` layers are trained: one of a
+    family in `COVERED` with gelu, absolute positions and embeddings as wide as its
+    layers, because only these layers can clip by record here.
 
-    Raises: InvalidData where it cannot be found or used, InvalidInput where it has
-    fewer layers.
+    Raises: InvalidData where it cannot be found or is of another kind, with the reason;
+    InvalidInput where it has fewer layers.
     """
     found = public_encoder(config.encoder)
     about, other = found.config, ""

@@ -96,7 +96,8 @@ class PretrainingConfig(Frozen):
 
 
 def parse(fields: dict[str, Any]) -> PretrainingConfig:
-    """A pretraining from plain data.
+    """A pretraining from plain data, such as a YAML file: every field checked, defaults
+    filled in.
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """

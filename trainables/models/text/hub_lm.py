@@ -56,10 +56,8 @@ _WEIGHT_FILES = (
     *("pytorch_model.bin", "pytorch_model.bin.index.json"),
 )
 _WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
-_TOKENIZER, _BASE = (
-    "tokenizer",
-    "base",
-)  # folders, `base` also as the name of an encoder
+# Folders, `base` also as the name of an encoder.
+_TOKENIZER, _BASE = "tokenizer", "base"
 
 
 class HubLm(Foreign, LmModule):
@@ -71,7 +69,6 @@ class HubLm(Foreign, LmModule):
         super().__init__()
         self.hold(inner)
         self.provenance = provenance
-        self.vocabulary = int(inner.config.vocab_size)  # type: ignore[union-attr,arg-type]  # theirs
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
@@ -108,9 +105,8 @@ class HubLm(Foreign, LmModule):
         from transformers import GenerationConfig
 
         self.name_rows(None)
-        self.inner.generation_config = (
-            GenerationConfig()
-        )  # its folder may say how to draw
+        # Its folder may say how to draw.
+        self.inner.generation_config = GenerationConfig()
         return self.inner
 
 
@@ -124,7 +120,8 @@ def _batches(model: HubLm) -> list[TextBatch]:
 
 def _tokens(model: HubLm, number: int) -> Tensor:
     drawn = torch.Generator().manual_seed(0)
-    tokens = torch.randint(model.vocabulary, (number,), generator=drawn)
+    size: int = model.inner.config.vocab_size  # type: ignore[union-attr,assignment]  # theirs
+    tokens = torch.randint(size, (number,), generator=drawn)
     return tokens.to(next(model.parameters()).device)
 
 
@@ -289,8 +286,9 @@ class Pretrained:
 
 @dataclass(frozen=True, eq=False)
 class LmSource:
-    """`make()` gives a new model; `from_scratch` is True where it was trained on no
-    text.
+    """Where the models of a trial come from: `make()` gives a new model with the same
+    first weights at each call, `tokenizer` makes its ids, `provenance` says it in
+    words. `from_scratch` is True where the model was trained on no text before.
     """
 
     tokenizer: Tokenizer
@@ -324,16 +322,16 @@ def source_of(
         return LmSource(own, make, f"trained from random weights, {config!r}", True)
     found = Pretrained(config.encoder)
     _, tokenizer = found.fitting(synthesis)
-    return LmSource(
-        tokenizer, partial(found.model, positions=positions), found.provenance, False
-    )
+    make_loaded = partial(found.model, positions=positions)
+    return LmSource(tokenizer, make_loaded, found.provenance, False)
 
 
 def require_source(config: Config, synthesis: SynthesisConfig) -> None:
-    """The checks of `source_of` and of adapting a pretrained model, without reading its
-    weights.
+    """Check what `source_of` and adapting a pretrained model would need, without
+    reading its weights: its config, its tokenizer, a file of weights, and linear maps
+    for adapters of `synthesis.lora_rank`, tried on shapes alone.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput for the first thing that does not fit.
     """
     from transformers import AutoModelForCausalLM
 
@@ -356,8 +354,9 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
 def save_lm(
     models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path
 ) -> None:
-    """Write models that share a tokenizer; of a model of the hub only the trained
-    weights.
+    """Write the models of the stages, which share a tokenizer, into `folder`: weights
+    as safetensors, each name behind its stage's, and sizes as JSON. Of a model of the
+    hub only the trained weights are written, with the digest of its base.
     """
     make_folder(folder)
     tensors, sizes = {}, {}
@@ -386,7 +385,14 @@ def load_lm(
     Raises: InvalidInput where the folder lacks weights or a tokenizer, they are
     damaged, or the weights are not all those of the models and no others.
     """
-    tensors, sizes = _read(folder)
+    file = folder / _WEIGHTS
+    try:
+        tensors = load_file(str(file))
+    except (OSError, ValueError, SafetensorError):
+        raise InvalidInput(
+            f"expected the weights of a causal LM in {file}, got none or a damaged file"
+        ) from None
+    sizes = read_written_json(folder / _SIZES)
     scratch = config.encoder == "scratch"
     tokenizer: Tokenizer = (
         load_bpe(folder)
@@ -405,8 +411,15 @@ def load_lm(
             model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
         if not owned:
             _refuse_another_base(folder, model)
-        own = part_of(tensors, stage)
-        _load(model, own, where=f"of the stage {stage} in {folder / _WEIGHTS}")
+        own, where = part_of(tensors, stage), f"of the stage {stage} in {file}"
+        try:
+            model.load_state_dict(own)  # a missing one would stay random
+        except RuntimeError:
+            raise InvalidInput(
+                f"expected the weights {where} of the model, got others"
+            ) from None
+        if not all(tensor.isfinite().all() for tensor in own.values()):
+            raise InvalidInput(f"expected finite weights {where}, got others")
         models[stage] = model.eval()
     return models, tokenizer
 
@@ -432,17 +445,6 @@ def copy_base(encoder: str, source: Path, target: Path) -> str:
         for file in hub.files_of(place):
             shutil.copyfile(file, target / _BASE / file.name)
     return _BASE
-
-
-def _read(folder: Path) -> tuple[dict[str, Tensor], Any]:
-    try:
-        tensors = load_file(str(folder / _WEIGHTS))
-    except (OSError, ValueError, SafetensorError):
-        raise InvalidInput(
-            f"expected the weights of a causal LM in {folder / _WEIGHTS}, got none or a"
-            " damaged file"
-        ) from None
-    return tensors, read_written_json(folder / _SIZES)
 
 
 def _of_sizes(
@@ -506,17 +508,3 @@ def _digest(model: nn.Module) -> str:
             digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _load(model: nn.Module, own: dict[str, Tensor], *, where: str) -> None:
-    """Load a model's state, whose tensors must match; a missing one would stay
-    random.
-    """
-    try:
-        model.load_state_dict(own)
-    except RuntimeError:
-        raise InvalidInput(
-            f"expected the weights {where} of the model, got others"
-        ) from None
-    if not all(tensor.isfinite().all() for tensor in own.values()):
-        raise InvalidInput(f"expected finite weights {where}, got others")
