@@ -18,6 +18,8 @@ from trainables.data.records import NO_INTENT, Frame, LabelSchema
 from trainables.models.nlu.base import BestLabels, NluModel, Predictions
 from trainables.system.communication import Communicator
 
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 # Tokens of one pass, which bound memory and change no figure.
 _MAX_TOKENS = 4_096
 # The columns of no record: intents, features, log-confidences.
@@ -32,8 +34,8 @@ class Labels:
     `tags` has one int64[length] a record.
     """
 
-    intents: NDArray[np.int64]
-    tags: list[NDArray[np.int64]]
+    intents: Integers
+    tags: list[Integers]
 
     def tag_names(self, schema: LabelSchema) -> list[tuple[str, ...]]:
         """BIO tags of each record."""
@@ -56,14 +58,15 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Inference(Labels):
-    """Labels, and the inputs of attacks (`attacks.Signals`): `features` [n, 8] and
-    `log_confidence` [n].
+    """Labels, and what attacks read of each record (see `attacks.Signals`): `features`
+    float64[n, 8], and `log_confidence` float64[n], minus the intent's loss and the mean
+    loss of a tag, in nats.
     """
 
-    features: NDArray[np.float64]
-    log_confidence: NDArray[np.float64]
+    features: Floats
+    log_confidence: Floats
 
-    def take(self, places: NDArray[np.int64]) -> Inference:
+    def take(self, places: Integers) -> Inference:
         """The records at `places`, in that order."""
         return Inference(
             self.intents[places],
@@ -74,7 +77,7 @@ class Inference(Labels):
 
 
 def best_labels(
-    model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
+    model: NluModel, loader: Loader, ids: Integers, *, comm: Communicator
 ) -> Labels:
     """The labels of `infer`, without the inputs of attacks."""
     tags, (intents, *_) = _gather(model, model.best_labels, loader, ids, comm=comm)
@@ -82,7 +85,7 @@ def best_labels(
 
 
 def infer(
-    model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
+    model: NluModel, loader: Loader, ids: Integers, *, comm: Communicator
 ) -> Inference:
     """The model's predictions for the records `ids` int64[n], in their order; each
     process computes a share and gets the whole.
@@ -98,10 +101,10 @@ def _gather(
     model: NluModel,
     predict: Callable[[PackedBatch], BestLabels],
     loader: Loader,
-    ids: NDArray[np.int64],
+    ids: Integers,
     *,
     comm: Communicator,
-) -> tuple[list[NDArray[np.int64]], list[NDArray[Any]]]:
+) -> tuple[list[Integers], list[NDArray[Any]]]:
     """The tags of each record of `ids`, and as columns the intents and, where `predict`
     gives posteriors as well, the features and the log-confidences.
     """
@@ -133,8 +136,8 @@ def _gather(
 
 
 def _inputs_of_attacks(
-    predicted: Predictions, lengths: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    predicted: Predictions, lengths: Integers
+) -> tuple[Floats, Floats]:
     """The features [B, 8] and the log-confidences [B] of records of these lengths."""
     features = features_of(
         intent_log_probs=predicted.intent_log_probs.cpu().numpy(),

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from trainables import attacks, catalogue, saved_predictions
 from trainables.attacks import Knowledge, Signals, _panel
+from trainables.data.storage import token_places
+from trainables.dp.population import Ids
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.io.files import make_folder
@@ -39,9 +41,9 @@ class Targets:
     bool[n]: non-members known to the attacker, which the attack does not guess.
     """
 
-    records: NDArray[np.int64]
+    records: Ids
     member: NDArray[np.bool_]
-    pairs: NDArray[np.int64]
+    pairs: Ids
     population: NDArray[np.bool_]
 
 
@@ -129,10 +131,8 @@ def names(setup: TrialSetup) -> set[str]:
 def _texts(setup: TrialSetup, signals: Signals) -> sparse.csr_matrix:
     """Bag-of-words features of the records of the signals, which need no model."""
     corpus, ids = setup.corpus, signals.records
-    lengths = corpus.lengths[ids]
-    tokens = np.concatenate(
-        [corpus.tokens[corpus.offsets[i] : corpus.offsets[i + 1]] for i in ids]
-    )
+    lengths = corpus.lengths[ids].astype(np.int64)
+    tokens = corpus.tokens[token_places(corpus.offsets[ids], lengths)]
     return attacks.bag_of_words(tokens, lengths, num_types=len(corpus.types))
 
 

@@ -206,11 +206,10 @@ def assemble(
             physical_batch_size=physical,
         ),
     )
-    in_part = getattr(config.model, "trained", "all") != "all"
-    trained = {
-        name: p for name, p in model.named_parameters() if in_part and p.requires_grad
-    }
-    start = {name: p.detach().clone() for name, p in trained.items()}
+    start = {}
+    if getattr(config.model, "trained", "all") != "all":
+        named = model.named_parameters()
+        start = {name: p.detach().clone() for name, p in named if p.requires_grad}
     return TrialSetup(
         config,
         corpus,
@@ -254,9 +253,11 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
 
 
 def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
-    """Those of `ids` whose labels are all in the schema, independently for each record.
+    """Those of the record `ids` int64[n] whose labels are all in the schema, in their
+    order. Whether a record is kept depends on it alone, so the step stays a function of
+    each record.
 
-    Raises: InvalidInput without any.
+    Raises: InvalidInput where none is left.
     """
     known: np.ndarray = ids[~corpus.outside[ids]]
     if len(known) == 0:

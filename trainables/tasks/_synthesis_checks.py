@@ -16,7 +16,7 @@ from trainables.data.pairs import PairCorpus
 from trainables.data.training_overlap import hashes_of, key_of, shares_records
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
-from trainables.models.causal_lm import Config, config_of
+from trainables.models.causal_lm import config_of
 
 CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where available
 _MOST_TEXTS = 12_000  # of those corpora together
@@ -36,7 +36,15 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
 
         require_source(model, config.synthesis)
         return
-    _require_sizes(model, config.synthesis)
+    width, rank = model.hidden_size, config.synthesis.lora_rank
+    if width % model.num_heads:
+        raise InvalidInput(
+            "expected model.hidden_size to be a multiple of"
+            f" model.num_heads={model.num_heads}, got {width}"
+        )
+    most = min(width, model.intermediate_size)
+    if rank is not None and rank > most:
+        raise InvalidInput(f"expected 1 <= synthesis.lora_rank <= {most}, got {rank}")
 
 
 def require_data(
@@ -81,20 +89,6 @@ def _require_programs(
     ):
         raise InvalidInput(
             "expected synthesis.parses=parser for records without programs, got gold"
-        )
-
-
-def _require_sizes(model: Config, synthesis: SynthesisConfig) -> None:
-    width = model.hidden_size
-    if width % model.num_heads:
-        raise InvalidInput(
-            "expected model.hidden_size to be a multiple of"
-            f" model.num_heads={model.num_heads}, got {width}"
-        )
-    most = min(width, model.intermediate_size)
-    if synthesis.lora_rank is not None and synthesis.lora_rank > most:
-        raise InvalidInput(
-            f"expected 1 <= synthesis.lora_rank <= {most}, got {synthesis.lora_rank}"
         )
 
 

@@ -140,9 +140,7 @@ def prepare(
     config, mechanism = resolve(config, num_records=number, undeclared=undeclared)
     with first_rank_first(comm):
         records = materials(config, corpus, split, method, cache_dir=cache_dir)
-    private, public, held_out = (
-        records[name] for name in ("private", "public", "validation")
-    )
+    private, public, held_out = records.values()
     pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
     private, groups = exchange_programs(private, seed=pair_seed)
     corpora, names = public_utterances(data_dir=data_dir)
