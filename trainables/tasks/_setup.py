@@ -18,7 +18,6 @@ from trainables.data.split import Split, make_split
 from trainables.dp.accounting import resolve
 from trainables.dp.engines import Engine
 from trainables.dp.mechanism import Mechanism
-from trainables.dp.noise import SecretKey
 from trainables.dp.seeding import generator, stream_seed
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import VALIDATION
@@ -40,8 +39,10 @@ from trainables.tasks._trial_result import (
 class TrialSetup:
     """Everything that is fixed before the first step of a trial, and its model.
 
-    `start` holds the trained weights as they begin, where a part of the encoder is
-    trained; `key` is the attempt's.
+    `split` has the record ids of each part, `loader` cuts batches of them for the
+    model, `engine` takes the steps. `start` holds the trained weights as they begin,
+    where a part of the encoder is trained, and is empty otherwise. `data_dir` holds the
+    corpora, `cache_dir` data derived from them.
     """
 
     config: TrialConfig
@@ -53,7 +54,6 @@ class TrialSetup:
     engine: Engine
     comm: Communicator
     start: dict[str, Tensor]
-    key: SecretKey
     data_dir: Path
     cache_dir: Path
 
@@ -188,7 +188,6 @@ def assemble(
             )
         groups, text_keys = corpus.groups[train_ids], loader.text_keys(train_ids)
     public = config.privacy.group_scale.name == "public"
-    key = attempt_key(config, comm)
     engine: Engine = catalogue.entry("engines", config.engine).make(
         model,
         mechanism,
@@ -200,7 +199,7 @@ def assemble(
             groups=groups,
             text_keys=text_keys,
             comm=comm,
-            key=key,
+            key=attempt_key(config, comm),
             trial_id=config.id,
             public_batch=public_batch(model, corpus.schema) if public else None,
             physical_batch_size=physical,
@@ -220,7 +219,6 @@ def assemble(
         engine,
         comm,
         start,
-        key,
         data_dir,
         cache_dir,
     )

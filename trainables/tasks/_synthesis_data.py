@@ -31,7 +31,10 @@ def materials(
     *,
     cache_dir: Path,
 ) -> dict[str, TrainingTexts]:
-    """Records of each part with the columns that the method reads."""
+    """The records of the parts "private", "public" and "validation", in this order, with
+    the columns that the method reads. Programs are those of the data, or by a parser
+    that is trained on the public part, which is kept in `cache_dir`.
+    """
     synthesis = config.synthesis
     by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
     reads_programs = method.READS_PROGRAMS or by_functions

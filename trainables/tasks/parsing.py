@@ -28,7 +28,6 @@ from trainables.errors import InvalidData, InvalidInput
 from trainables.io.documents import digest_of
 from trainables.io.files import dump_json, read_written_json
 from trainables.metrics import parsing as scores
-from trainables.metrics.parsing import ParseScores
 from trainables.models.parser.model import ParserModel, ParserSizes
 from trainables.models.parser.vocabulary import Literals, Source, Vocabulary
 from trainables.parse.linearise import SLOTS, PrefixState, anonymise
@@ -313,7 +312,7 @@ def _cache_name(kind: str, *parts: str) -> str:
     return f"{kind}-{digest_of(parts)[:16]}"
 
 
-def evaluate(parser: Parser, pairs: PairCorpus) -> ParseScores:
+def evaluate(parser: Parser, pairs: PairCorpus) -> scores.ParseScores:
     """Scores of a parser on pairs; gold literals are anonymous where the parser's are.
 
     Raises: InvalidInput for a malformed gold program.

@@ -179,9 +179,8 @@ class PublicEncoder:
         """SHA-256 over the files that features depend on, by name and content."""
         unread = (*_PAPERS, LEARNT, ORIGIN)
         files = [f for f in files_of(self.place) if f.name not in unread]
-        return digest_of(
-            sorted(files) if self.about else files
-        )  # the orders of saved digests
+        # The orders of saved digests.
+        return digest_of(sorted(files) if self.about else files)
 
 
 def digest_of(files: Iterable[Path]) -> str:

@@ -142,8 +142,8 @@ def unpack(packed: dict[str, Tensor], layers: tuple[int, ...]) -> BothMoments:
             packed[f"{kind}.unit"]
         )
         covariance = np.zeros((len(mean), len(mean)))
-        covariance[np.triu_indices(len(mean))] = upper
-        covariance = covariance + covariance.T - np.diag(np.diag(covariance))
+        places = np.triu_indices(len(mean))
+        covariance[places] = covariance.T[places] = upper
         found.append(Moments(mean, covariance, layers))
     tokens, records = found
     return tokens, records

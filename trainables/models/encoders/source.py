@@ -165,9 +165,8 @@ class HubEncoder:
                     output_hidden_states=True,
                 ).hidden_states
                 found.append(torch.stack(states).flatten(1, 2))
-        whole = torch.cat(found, 1).index_select(
-            1, layout.place
-        )  # [layers + 1, pieces, D]
+        # [layers + 1, pieces, D].
+        whole = torch.cat(found, 1).index_select(1, layout.place)
         parts = (pooled(layer, batch, lengths, torch.tensor(owners)) for layer in whole)
         tokens, records = zip(*parts, strict=True)
         return LayerStates(tokens, records)
@@ -198,9 +197,8 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
     made = {"dtype": torch.float32, "attn_implementation": "eager"}
     try:
         with quiet(), torch.random.fork_rng(devices=[]):
-            if (
-                public.about is not None
-            ):  # perhaps in 8 bits, which the library cannot read
+            # Perhaps in 8 bits, which the library cannot read.
+            if public.about is not None:
                 config = AutoConfig.from_pretrained(place, **options)
                 model = AutoModel.from_config(config, **made)
                 own = load_tensors(public.place / WEIGHTS)

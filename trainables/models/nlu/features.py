@@ -107,13 +107,10 @@ class FixedEncoder:
 
     @cached_property
     def reads_names(self) -> Recipe:
-        """The recipe of the rows that names score: the default one, mostly that of the
-        heads.
+        """The recipe of the rows that names score: that of the default settings, on
+        which their scores are learnt. Where the heads have these, it is `own`.
         """
         layers = self.encoder.public.layers
-        is_default = self.layers == layers and self._config.whitening == SHRINKAGE
-        if self.names is None or is_default:
-            return self.own
         return _recipe(self.encoder, layers, layers, SHRINKAGE)
 
     @torch.no_grad()

@@ -359,13 +359,12 @@ def save_lm(
     hub only the trained weights are written, with the digest of its base.
     """
     make_folder(folder)
-    tensors, sizes = {}, {}
-    for stage, model in models.items():
-        if isinstance(model, CausalLm):
-            sizes[stage] = asdict(model.sizes)
-        for name, tensor in model.state_dict().items():
-            tensors[f"{stage}.{name}"] = tensor
-    write_tensors(folder / _WEIGHTS, tensors)
+    sizes = {
+        stage: asdict(model.sizes)
+        for stage, model in models.items()
+        if isinstance(model, CausalLm)
+    }
+    write_tensors(folder / _WEIGHTS, nn.ModuleDict(models).state_dict())
     dump_json(folder / _SIZES, sizes, indent=1)
     adapted = [model for stage, model in models.items() if stage not in sizes]
     if adapted:

@@ -34,8 +34,8 @@ def digest_of(factory: str) -> str:
     place = None if spec is None or spec.origin is None else Path(spec.origin)
     if place is None or not place.is_file():
         raise InvalidInput(
-            f"expected model.factory={_FORM} of a file that can be imported from"
-            f" {here} or the Python path, got {factory!r}"
+            f"expected model.factory={_FORM} of a file that can be imported from {here}"
+            f" or the Python path, got {factory!r}"
         )
     return hashlib.sha256(place.read_bytes()).hexdigest()
 

@@ -180,9 +180,8 @@ def _require_weights(module: nn.Module, config: Config) -> None:
         if tensor.layout is not torch.strided or not tensor.numel():
             continue
         other = places.setdefault(tensor.untyped_storage().data_ptr(), name)
-        if other != name and other in dict(
-            trained
-        ):  # each would have an optimiser of its own
+        # Each would have an optimiser of its own.
+        if other != name and other in dict(trained):
             raise factories.refusal(
                 config.factory,
                 "whose weights share no memory or are one parameter (b.weight ="
