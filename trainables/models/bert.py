@@ -105,10 +105,12 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
 
 def covered_encoder(config: Config) -> PublicEncoder:
-    """The public encoder whose first layers are trained.
+    """The public encoder whose first `config.num_layers` layers are trained: one of a
+    family in `COVERED` with gelu, absolute positions and embeddings as wide as its
+    layers, because only these layers can clip by record here.
 
-    Raises: InvalidData where it cannot be found or used, InvalidInput where it has
-    fewer layers.
+    Raises: InvalidData where it cannot be found or is of another kind, with the reason;
+    InvalidInput where it has fewer layers.
     """
     found = public_encoder(config.encoder)
     about, other = found.config, ""
@@ -124,14 +126,12 @@ def covered_encoder(config: Config) -> PublicEncoder:
         raise InvalidData(
             "expected model.encoder of a family whose layers can be trained"
             f" ({', '.join(COVERED)}; gelu, embeddings as wide as layers), got"
-            f" {config.encoder!r}"
-            f" with {other}; model.name=features reads it as it is"
+            f" {config.encoder!r} with {other}; model.name=features reads it as it is"
         )
     if config.num_layers > about.num_layers:
         raise InvalidInput(
             f"expected model.num_layers <= {about.num_layers} with"
-            f" model.encoder={config.encoder},"
-            f" got {config.num_layers}"
+            f" model.encoder={config.encoder}, got {config.num_layers}"
         )
     return found
 
@@ -148,9 +148,8 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     source = source_of(config)
     if source.sizes.width % source.sizes.heads:
         raise InvalidInput(
-            f"expected model.hidden_size to be a multiple of"
-            f" model.num_heads={source.sizes.heads},"
-            f" got {source.sizes.width}"
+            "expected model.hidden_size to be a multiple of"
+            f" model.num_heads={source.sizes.heads}, got {source.sizes.width}"
         )
     with torch_seeded(stream_seed(seed, "model", "bert")):
         return Bert(config, source, schema, seed=seed)

@@ -45,9 +45,10 @@ class Config(ModelConfig):
 
 
 def config_of(model: ModelConfig) -> Config:
-    """The model of a synthesis trial, which is this one.
+    """The model of a synthesis trial, which must be this one, with the type of its
+    fields.
 
-    Raises: InvalidInput for another.
+    Raises: InvalidInput naming the model for another one.
     """
     if not isinstance(model, Config):
         raise InvalidInput(f"expected model.name=causal_lm, got {model.name}")
@@ -55,7 +56,9 @@ def config_of(model: ModelConfig) -> Config:
 
 
 def build(config: Config, *, vocabulary: int, positions: int, seed: int) -> CausalLm:
-    """A model from scratch, its weights drawn from `seed`.
+    """A model from scratch for records of at most `positions` tokens out of
+    `vocabulary` ids, its weights drawn from `seed` alone, so that equal arguments give
+    equal weights.
 
     Raises: InvalidInput where the width is no multiple of the heads.
     """

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 NO_NAMES = (
     "expected model.prior=none with model.encoder={}: it has learnt no names of labels"
-    " (an encoder"
-    " of `sweep pretrain` has)"
+    " (an encoder of `sweep pretrain` has)"
 )
 TrialsSuggested = Annotated[Listed[int], Field(min_length=1)]
 LayersOfEach = Annotated[Listed[TrialsSuggested | None], Field(min_length=1)]
@@ -93,8 +92,7 @@ class Config(ModelConfig):
         if given and not isinstance(given[0], int) and len(given) != number:
             raise ValueError(
                 f"expected model.layers to be a list of numbers, or {number} of them,"
-                f" one for each"
-                f" model.encoder, got {len(given)}"
+                f" one for each model.encoder, got {len(given)}"
             )
         return self
 
@@ -146,8 +144,8 @@ def require_layers(config: Config, number: int, there: Sequence[int]) -> None:
     chosen = config.layers_of(number) or ()
     if not set(chosen) <= set(there):
         raise InvalidInput(
-            f"expected model.layers among {list(there)} with model.encoder="
-            f"{config.encoders[number]}, got {list(chosen)}"
+            f"expected model.layers among {list(there)} with"
+            f" model.encoder={config.encoders[number]}, got {list(chosen)}"
         )
 
 

@@ -81,8 +81,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
     if config.lora_rank > public.config.width:
         raise InvalidInput(
             f"expected 1 <= model.lora_rank <= {public.config.width}, the width of the"
-            f" encoder, got"
-            f" {config.lora_rank}"
+            f" encoder, got {config.lora_rank}"
         )
     with torch_seeded(stream_seed(seed, "model", "lora")):
         return AdaptedEncoder(config, public, schema)

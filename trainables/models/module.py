@@ -27,9 +27,8 @@ SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
 NOTE = (
     "Own code (model.name=module) is clipped record by record with torch.func: exact,"
-    " and slower"
-    " than the layers of the other models. Each process must be able to import the"
-    " factory."
+    " and slower than the layers of the other models. Each process must be able to"
+    " import the factory."
 )
 
 

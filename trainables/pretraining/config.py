@@ -65,8 +65,7 @@ class PretrainingConfig(Frozen):
         if encoder.encoder == "scratch":
             raise ValueError(
                 "expected encoder.encoder to name a public encoder, whose tokenizer is"
-                " kept, got"
-                " scratch"
+                " kept, got scratch"
             )
         most = encoder.num_layers
         if any(not 0 <= layer <= most for layer in self.layers or ()):
@@ -86,19 +85,19 @@ class PretrainingConfig(Frozen):
             if not catalogue.entry("datasets", corpus.name).PUBLIC:
                 raise ValueError(
                     f"expected public corpora in corpora, got {corpus.name}:"
-                    f" pretraining has no"
-                    " epsilon, so it must not read private records"
+                    " pretraining has no epsilon, so it must not read private records"
                 )
             if corpus.name in self.leave_out:
                 raise ValueError(
                     f"expected corpora without those of leave_out, got {corpus.name} in"
-                    f" both"
+                    " both"
                 )
         return self
 
 
 def parse(fields: dict[str, Any]) -> PretrainingConfig:
-    """A pretraining from plain data.
+    """A pretraining from plain data, such as a YAML file: every field checked, defaults
+    filled in.
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """

@@ -26,7 +26,9 @@ _NO_KEY = b""  # the corpora are public, so the hash need not hide anything
 
 
 def listed_corpora() -> list[str]:
-    """Names of the corpora that have a list."""
+    """Names of the corpora that have a list of texts in the repository, sorted: the
+    values of `leave_out`.
+    """
     return sorted(each.stem for each in _LISTS.glob("*.txt"))
 
 

@@ -6,21 +6,21 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from trainables import catalogue
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.dp.layers.precision import passes_in
+from trainables.dp.population import Ids
 from trainables.dp.seeding import generator, stream_seed, torch_seeded
 from trainables.errors import InvalidInput
 from trainables.models import bert
@@ -36,9 +36,8 @@ _FEW_POSITIONS = 128  # of an encoder with fewer pieces
 _MARKS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _MAX_NORM = 1.0
-SMALL = LabelSchema(
-    intents=("none",), slots=(), source="pretraining"
-)  # an encoder's own heads
+# Of the encoder's own heads, which are not trained.
+SMALL = LabelSchema(intents=("none",), slots=(), source="pretraining")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +49,10 @@ class PublicCorpus:
 
     corpus: Corpus
     loader: Loader
-    train: NDArray[np.int64]
-    held_out: NDArray[np.int64]
+    train: Ids
+    held_out: Ids
     left_out: int
     unlabelled: int
-
-    @property
-    def licence(self) -> str:
-        """As its entry states it; empty where it does not."""
-        return str(
-            getattr(catalogue.entry("datasets", self.corpus.name), "LICENCE", "")
-        )
 
 
 class MultiCorpus(nn.Module):
@@ -88,11 +80,8 @@ class MultiCorpus(nn.Module):
     def score(self, batch: PackedBatch, corpus: int) -> Tensor:
         """int64[2]: the right intents and the right tags of a batch."""
         intent, tag = self._logits(batch, corpus)
-        right = (
-            (intent.argmax(1) == batch.intents).sum(),
-            (tag.argmax(1) == batch.tags).sum(),
-        )
-        return torch.stack(right)
+        pairs = (intent, batch.intents), (tag, batch.tags)
+        return torch.stack([(found.argmax(1) == gold).sum() for found, gold in pairs])
 
     def _logits(self, batch: PackedBatch, corpus: int) -> tuple[Tensor, Tensor]:
         states = self.encoder.layer_states(batch)
@@ -104,8 +93,9 @@ class MultiCorpus(nn.Module):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a pretraining: `step` of `steps`, the mean loss since the last
-    report.
+    """Progress of a pretraining: step number `step` (from 1) of `steps`, the mean loss
+    in nats since the last report, and the seconds that the other steps will take at the
+    present speed.
     """
 
     step: int
@@ -134,7 +124,10 @@ def pretrain(
     cache_dir: Path,
     report: Callable[[Progress], None],
 ) -> Pretrained:
-    """Train, from the checkpoint in `folder` where there is one.
+    """Train an encoder with a pair of heads for each corpus, from the checkpoint in
+    `folder` where there is one, and measure it on the held-out records. `report` is
+    called every 20 steps and at the last. Nothing is private: the corpora must be
+    public.
 
     Raises: InvalidInput for an encoder, a vocabulary or a corpus that cannot be used.
     """
@@ -238,13 +231,11 @@ def keep_pieces(encoder: Bert, count: int) -> None:
     positions = min(encoder.sizes.positions, _FEW_POSITIONS)
     encoder.sizes = replace(encoder.sizes, vocabulary=count, positions=positions)
     rows = [before[piece] for piece in number]
-    for table, chosen in (
-        (encoder.word, rows),
-        (encoder.position, list(range(positions))),
-    ):
+    for table, chosen in (encoder.word, rows), (encoder.position, range(positions)):
         table.num_embeddings = len(chosen)
         table.weight = nn.Parameter(
-            table.weight.detach()[chosen], requires_grad=table.weight.requires_grad
+            table.weight.detach()[list(chosen)],
+            requires_grad=table.weight.requires_grad,
         )
 
 
@@ -264,11 +255,10 @@ def _train(
     rates = [group["lr"] for group in optimizer.param_groups]
     done, seconds = _restore(model, optimizer, folder)
     started = saved = time.perf_counter()
-    first, losses = done, []
+    losses = []
     model.train()
-    for number, (corpus, ids) in enumerate(_schedule(corpora, config)):
-        if number < done:
-            continue
+    every = enumerate(_schedule(corpora, config))
+    for number, (corpus, ids) in islice(every, done, None):
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * (1 - number / steps)
         model.encoder.begin_step(number)
@@ -282,7 +272,7 @@ def _train(
         losses.append(float(loss.detach()))
         now = time.perf_counter()
         if number % 20 == 0 or number + 1 == steps:
-            left = (now - started) / (number + 1 - first) * (steps - number - 1)
+            left = (now - started) / (number + 1 - done) * (steps - number - 1)
             report(Progress(number + 1, steps, float(np.mean(losses)), left))
             losses = []
         if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or number + 1 == steps:
@@ -303,7 +293,7 @@ def _batches(each: PublicCorpus, config: PretrainingConfig) -> int:
 
 def _schedule(
     corpora: Sequence[PublicCorpus], config: PretrainingConfig
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
+) -> Iterator[tuple[int, Ids]]:
     """(corpus, record ids) of every step: in an epoch each record once, corpora
     mixed.
     """

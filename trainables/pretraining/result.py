@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from trainables import catalogue
 from trainables.data.training_overlap import (
     Hashes,
     hashes_of,
@@ -62,8 +63,9 @@ _SIZE = 128  # entries of a name's vector
 def write(
     done: Pretrained, config: PretrainingConfig, place: Path, *, bits: int = 32
 ) -> dict[str, Any]:
-    """Write the folder of an encoder with its pieces and return its card; its weights
-    have so many bits.
+    """Write the folder of an encoder with its pieces into `place` and return its card.
+    Weights have `bits` (8, 16 or 32) a number, the scores of names at most 16. The
+    description is written last, so that a folder without it is incomplete.
     """
     encoder = done.encoder.eval()
     layers = config.layers or tuple(range(config.encoder.num_layers + 1))
@@ -97,15 +99,12 @@ def round_tensors(file: Path, *, bits: int) -> None:
         if not tensor.is_floating_point():
             kept[name] = tensor.clone()  # of what the map of the file holds
         elif bits == 8 and tensor.dim() > 1:
-            largest = tensor.flatten(1).abs().amax(1)
-            scale = (largest / _LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
-            rows = (
-                (tensor.flatten(1) / scale[:, None]).round().clamp(-_LARGEST, _LARGEST)
-            )
-            kept[name], kept[name + SCALE] = (
-                rows.to(torch.int8).view(tensor.shape),
-                scale,
-            )
+            rows = tensor.flatten(1)
+            scale = rows.abs().amax(1) / _LARGEST
+            scale = scale.clamp(min=torch.finfo(torch.float32).tiny)
+            whole = (rows / scale[:, None]).round().clamp(-_LARGEST, _LARGEST)
+            kept[name] = whole.to(torch.int8).view(tensor.shape)
+            kept[name + SCALE] = scale
         else:
             kept[name] = tensor.half()
     save_file(kept, file, metadata={"format": "pt"})
@@ -147,7 +146,7 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
         "corpora": [
             {
                 "name": each.corpus.name,
-                "licence": each.licence,
+                "licence": _licence(each.corpus.name),
                 "records": len(each.train),
                 "held_out": len(each.held_out),
                 "texts_left_out": each.left_out,
@@ -174,6 +173,11 @@ def learnt(each: PublicCorpus) -> Hashes:
     included.
     """
     return hashes_of(keys_of(each.corpus, np.concatenate([each.train, each.held_out])))
+
+
+def _licence(corpus: str) -> str:
+    """As the entry of a corpus states it; empty where it does not."""
+    return str(getattr(catalogue.entry("datasets", corpus), "LICENCE", ""))
 
 
 def _version() -> str:

@@ -4,24 +4,26 @@ attacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trainables.attacks import features_of
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, Frame, LabelSchema
-from trainables.models.nlu.base import NluModel
+from trainables.models.nlu.base import BestLabels, NluModel, Predictions
 from trainables.system.communication import Communicator
 
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 # Tokens of one pass, which bound memory and change no figure.
 _MAX_TOKENS = 4_096
-_NO_INTENTS = np.zeros(0, dtype=np.int64)
+# The columns of no record: intents, features, log-confidences.
+_NO_RECORDS = np.zeros(0, dtype=np.int64), np.zeros((0, 8)), np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +34,8 @@ class Labels:
     `tags` has one int64[length] a record.
     """
 
-    intents: NDArray[np.int64]
-    tags: list[NDArray[np.int64]]
+    intents: Integers
+    tags: list[Integers]
 
     def tag_names(self, schema: LabelSchema) -> list[tuple[str, ...]]:
         """BIO tags of each record."""
@@ -56,85 +58,55 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Inference(Labels):
-    """Labels, and the inputs of attacks (`attacks.Signals`): `features` [n, 8] and
-    `log_confidence` [n].
+    """Labels, and what attacks read of each record (see `attacks.Signals`): `features`
+    float64[n, 8], and `log_confidence` float64[n], minus the intent's loss and the mean
+    loss of a tag, in nats.
     """
 
-    features: NDArray[np.float64]
-    log_confidence: NDArray[np.float64]
+    features: Floats
+    log_confidence: Floats
 
-    def take(self, places: NDArray[np.int64]) -> Inference:
+    def take(self, places: Integers) -> Inference:
         """The records at `places`, in that order."""
         return Inference(
-            intents=self.intents[places],
-            tags=[self.tags[place] for place in places],
-            features=self.features[places],
-            log_confidence=self.log_confidence[places],
+            self.intents[places],
+            [self.tags[place] for place in places],
+            self.features[places],
+            self.log_confidence[places],
         )
 
 
 def best_labels(
-    model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
+    model: NluModel, loader: Loader, ids: Integers, *, comm: Communicator
 ) -> Labels:
     """The labels of `infer`, without the inputs of attacks."""
-
-    def read(
-        batch: PackedBatch, lengths: NDArray[np.int64]
-    ) -> tuple[Tensor, NDArray[Any]]:
-        predicted = model.best_labels(batch)
-        return predicted.tag_paths, predicted.intents.cpu().numpy()
-
-    tags, [intents] = _gather(read, model, loader, ids, comm=comm, empty=(_NO_INTENTS,))
-    return Labels(intents=intents, tags=tags)
+    tags, (intents, *_) = _gather(model, model.best_labels, loader, ids, comm=comm)
+    return Labels(intents, tags)
 
 
 def infer(
-    model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
+    model: NluModel, loader: Loader, ids: Integers, *, comm: Communicator
 ) -> Inference:
-    """The model's predictions for `ids`; each process computes a share and gets the
-    whole.
+    """The model's predictions for the records `ids` int64[n], in their order; each
+    process computes a share and gets the whole.
 
     A record's figures do not depend on its process or batch (up to float rounding).
     """
-
-    def read(
-        batch: PackedBatch, lengths: NDArray[np.int64]
-    ) -> tuple[Tensor, *tuple[NDArray[Any], ...]]:
-        predicted = model.predict(batch)
-        features = features_of(
-            intent_log_probs=predicted.intent_log_probs.cpu().numpy(),
-            token_marginals=predicted.token_marginals.cpu().numpy(),
-            lengths=lengths,
-            path_log_prob=predicted.path_log_prob.cpu().numpy(),
-        )
-        losses = (
-            predicted.intent_losses.cpu().numpy()
-            + predicted.tag_losses.cpu().numpy() / lengths
-        )
-        intents = predicted.intents.cpu().numpy()
-        return predicted.tag_paths, intents, features, -losses.astype(np.float64)
-
-    empty = (_NO_INTENTS, np.zeros((0, 8)), np.zeros(0))
-    tags, columns = _gather(read, model, loader, ids, comm=comm, empty=empty)
+    tags, columns = _gather(model, model.predict, loader, ids, comm=comm)
     intents, features, log_confidence = columns
-    return Inference(
-        intents=intents, tags=tags, features=features, log_confidence=log_confidence
-    )
+    return Inference(intents, tags, features, log_confidence)
 
 
 def _gather(
-    read: Callable[
-        [PackedBatch, NDArray[np.int64]], tuple[Tensor, *tuple[NDArray[Any], ...]]
-    ],
     model: NluModel,
+    predict: Callable[[PackedBatch], BestLabels],
     loader: Loader,
-    ids: NDArray[np.int64],
+    ids: Integers,
     *,
     comm: Communicator,
-    empty: Sequence[NDArray[Any]],
-) -> tuple[list[NDArray[np.int64]], list[NDArray[Any]]]:
-    """The tags of each record of `ids`, and the other columns that `read` returns for a
-    batch and its lengths; `empty` are these columns without records.
+) -> tuple[list[Integers], list[NDArray[Any]]]:
+    """The tags of each record of `ids`, and as columns the intents and, where `predict`
+    gives posteriors as well, the features and the log-confidences.
     """
     model.eval()
     device = next(model.parameters()).device
@@ -145,8 +117,11 @@ def _gather(
             ids[mine], max_tokens=_MAX_TOKENS
         ):
             lengths = batch.lengths.cpu().numpy()
-            paths, *columns = read(batch.to(device), lengths)
-            tags = np.split(paths.cpu().numpy(), np.cumsum(lengths)[:-1])
+            predicted = predict(batch.to(device))
+            tags = np.split(predicted.tag_paths.cpu().numpy(), np.cumsum(lengths)[:-1])
+            columns = [predicted.intents.cpu().numpy()]
+            if isinstance(predicted, Predictions):
+                columns += _inputs_of_attacks(predicted, lengths)
             share.append((mine[found], tags, columns))
     every = [each for share in comm.gather(share) for each in share]
     places = np.concatenate([mine[:0], *(places for places, _, _ in every)])
@@ -154,7 +129,24 @@ def _gather(
     if not np.array_equal(places[order], np.arange(len(ids))):
         raise AssertionError("every record must be inferred exactly once")
     in_turn = [path for _, tags, _ in every for path in tags]
+    joined = zip(_NO_RECORDS, *(columns for _, _, columns in every), strict=False)
     return [in_turn[place] for place in order], [
-        np.concatenate([first, *(columns[number] for _, _, columns in every)])[order]
-        for number, first in enumerate(empty)
+        np.concatenate(column)[order] for column in joined
     ]
+
+
+def _inputs_of_attacks(
+    predicted: Predictions, lengths: Integers
+) -> tuple[Floats, Floats]:
+    """The features [B, 8] and the log-confidences [B] of records of these lengths."""
+    features = features_of(
+        intent_log_probs=predicted.intent_log_probs.cpu().numpy(),
+        token_marginals=predicted.token_marginals.cpu().numpy(),
+        lengths=lengths,
+        path_log_prob=predicted.path_log_prob.cpu().numpy(),
+    )
+    losses = (
+        predicted.intent_losses.cpu().numpy()
+        + predicted.tag_losses.cpu().numpy() / lengths
+    )
+    return features, -losses.astype(np.float64)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from trainables import attacks, catalogue, saved_predictions
 from trainables.attacks import Knowledge, Signals, _panel
+from trainables.data.storage import token_places
+from trainables.dp.population import Ids
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.io.files import make_folder
@@ -39,9 +41,9 @@ class Targets:
     bool[n]: non-members known to the attacker, which the attack does not guess.
     """
 
-    records: NDArray[np.int64]
+    records: Ids
     member: NDArray[np.bool_]
-    pairs: NDArray[np.int64]
+    pairs: Ids
     population: NDArray[np.bool_]
 
 
@@ -51,8 +53,6 @@ def measure(
     predicted: Inference,
     *,
     folder: Path,
-    data_dir: Path,
-    cache_dir: Path,
 ) -> Leakage:
     """Run the attacks on the model's predictions of the targets, and keep the signals.
 
@@ -82,12 +82,11 @@ def measure(
                 setup.config,
                 setup.corpus,
                 comm=setup.comm,
-                data_dir=data_dir,
-                cache_dir=cache_dir,
+                data_dir=setup.data_dir,
+                cache_dir=setup.cache_dir,
             )
-        except (
-            InvalidInput
-        ) as problem:  # its scores are not finite; the trial is trained and paid
+        except InvalidInput as problem:
+            # Its scores are not finite; the trial is trained and paid.
             chosen.discard("shadow")
             notes = (f"no attack shadow: {problem}",)
     metrics: dict[str, float] = {}
@@ -132,25 +131,21 @@ def names(setup: TrialSetup) -> set[str]:
 def _texts(setup: TrialSetup, signals: Signals) -> sparse.csr_matrix:
     """Bag-of-words features of the records of the signals, which need no model."""
     corpus, ids = setup.corpus, signals.records
-    lengths = corpus.lengths[ids]
-    tokens = np.concatenate(
-        [corpus.tokens[corpus.offsets[i] : corpus.offsets[i + 1]] for i in ids]
-    )
+    lengths = corpus.lengths[ids].astype(np.int64)
+    tokens = corpus.tokens[token_places(corpus.offsets[ids], lengths)]
     return attacks.bag_of_words(tokens, lengths, num_types=len(corpus.types))
 
 
 def targets(setup: TrialSetup) -> Targets:
     """As many members as non-members (fixed splits), or the whole audit pool."""
     split, seed = setup.split, setup.config.data.split_seed
-    pair = None
     if split.audit_pool is not None and split.mask is not None:
-        ids, member, pair = split.audit_pool, split.mask, split.pair_numbers
+        ids, member = split.audit_pool, split.mask
         population = np.concatenate([split.validation, split.test])
     else:
         few = min(len(split.train), len(split.test))
-        rng = generator(
-            seed, "judged"
-        )  # the name of the stream: it fixes which records are drawn
+        # The name of the stream fixes which records are drawn.
+        rng = generator(seed, "judged")
         members, others = (
             np.sort(rng.permutation(side)[:few]) for side in (split.train, split.test)
         )
@@ -159,11 +154,11 @@ def targets(setup: TrialSetup) -> Targets:
         population = split.validation
     every = np.concatenate([ids, population])
     known = ~setup.corpus.outside[every]
-    is_member = np.concatenate([member, np.zeros(len(population), dtype=np.bool_)])
     outside = np.arange(len(every)) >= len(ids)
-    pairs = np.full(len(every), -1, dtype=np.int64)
-    if pair is not None:
-        pairs[: len(ids)] = pair
+    is_member, pairs = np.zeros(len(every), np.bool_), np.full(len(every), -1)
+    is_member[: len(ids)] = member
+    if split.pair_numbers is not None:
+        pairs[: len(ids)] = split.pair_numbers
     return Targets(
         records=every[known],
         member=is_member[known],

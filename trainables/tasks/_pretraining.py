@@ -39,19 +39,15 @@ def pretrain(
     if not source.from_scratch or synthesis.pretrain_epochs == 0 or not public.texts:
         return model
     about = [
-        *(
-            _RECIPE,
-            source.key(),
-            stage,
-            seed,
-            synthesis.max_tokens,
-            synthesis.pretrain_epochs,
-        ),
-        *(
-            synthesis.pretrain_learning_rate,
-            list(public.texts),
-            list(public.prompts or ()),
-        ),
+        _RECIPE,
+        source.key(),
+        stage,
+        seed,
+        synthesis.max_tokens,
+        synthesis.pretrain_epochs,
+        synthesis.pretrain_learning_rate,
+        list(public.texts),
+        list(public.prompts or ()),
     ]
 
     def make(folder: Path) -> None:

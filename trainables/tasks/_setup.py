@@ -18,7 +18,6 @@ from trainables.data.split import Split, make_split
 from trainables.dp.accounting import resolve
 from trainables.dp.engines import Engine
 from trainables.dp.mechanism import Mechanism
-from trainables.dp.noise import SecretKey
 from trainables.dp.seeding import generator, stream_seed
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import VALIDATION
@@ -40,8 +39,10 @@ from trainables.tasks._trial_result import (
 class TrialSetup:
     """Everything that is fixed before the first step of a trial, and its model.
 
-    `start` holds the trained weights as they begin, where a part of the encoder is
-    trained; `key` is the attempt's.
+    `split` has the record ids of each part, `loader` cuts batches of them for the
+    model, `engine` takes the steps. `start` holds the trained weights as they begin,
+    where a part of the encoder is trained, and is empty otherwise. `data_dir` holds the
+    corpora, `cache_dir` data derived from them.
     """
 
     config: TrialConfig
@@ -53,7 +54,8 @@ class TrialSetup:
     engine: Engine
     comm: Communicator
     start: dict[str, Tensor]
-    key: SecretKey
+    data_dir: Path
+    cache_dir: Path
 
     @cached_property
     def encoder_files(self) -> dict[str, str]:
@@ -89,8 +91,7 @@ class TrialSetup:
         if still:
             raise TrialFailed(
                 f"expected model.trained={getattr(self.config.model, 'trained', '')} to"
-                f" change"
-                f" every trained weight, got {still[0]} unchanged"
+                f" change every trained weight, got {still[0]} unchanged"
                 + (f" and {len(still) - 1} others" if len(still) > 1 else "")
             )
 
@@ -175,23 +176,18 @@ def assemble(
     if mechanism.sampling == "full":
         # Norms are computed by length; in this order no step needs to move rows.
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
-    physical, at_once = (
-        config.training.physical_batch_size,
-        getattr(model, "records_at_once", None),
-    )
-    physical = (
-        at_once(lengths) if physical is None and at_once is not None else physical
-    )
-    groups, by_group = None, mechanism.unit == "group"
-    if by_group:
+    physical = config.training.physical_batch_size
+    if physical is None:
+        physical = model.records_at_once(lengths)
+    groups = text_keys = None
+    if mechanism.unit == "group":
         if corpus.groups is None:
             raise InvalidInput(
                 "expected data with groups (users) for privacy.unit=group, got"
                 f" {corpus.name} without"
             )
-        groups = corpus.groups[train_ids]
+        groups, text_keys = corpus.groups[train_ids], loader.text_keys(train_ids)
     public = config.privacy.group_scale.name == "public"
-    key = attempt_key(config, comm)
     engine: Engine = catalogue.entry("engines", config.engine).make(
         model,
         mechanism,
@@ -201,21 +197,30 @@ def assemble(
             loader=loader,
             ids=train_ids,
             groups=groups,
-            text_keys=loader.text_keys(train_ids) if by_group else None,
+            text_keys=text_keys,
             comm=comm,
-            key=key,
+            key=attempt_key(config, comm),
             trial_id=config.id,
             public_batch=public_batch(model, corpus.schema) if public else None,
             physical_batch_size=physical,
         ),
     )
-    in_part = getattr(config.model, "trained", "all") != "all"
-    trained = {
-        name: p for name, p in model.named_parameters() if in_part and p.requires_grad
-    }
-    start = {name: p.detach().clone() for name, p in trained.items()}
+    start = {}
+    if getattr(config.model, "trained", "all") != "all":
+        named = model.named_parameters()
+        start = {name: p.detach().clone() for name, p in named if p.requires_grad}
     return TrialSetup(
-        config, corpus, split, loader, model, mechanism, engine, comm, start, key
+        config,
+        corpus,
+        split,
+        loader,
+        model,
+        mechanism,
+        engine,
+        comm,
+        start,
+        data_dir,
+        cache_dir,
     )
 
 
@@ -246,9 +251,11 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
 
 
 def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
-    """Those of `ids` whose labels are all in the schema, independently for each record.
+    """Those of the record `ids` int64[n] whose labels are all in the schema, in their
+    order. Whether a record is kept depends on it alone, so the step stays a function of
+    each record.
 
-    Raises: InvalidInput without any.
+    Raises: InvalidInput where none is left.
     """
     known: np.ndarray = ids[~corpus.outside[ids]]
     if len(known) == 0:

@@ -17,7 +17,7 @@ from trainables import attacks, catalogue
 from trainables.attacks import Signals, read_signals, write_signals
 from trainables.attacks.shadow import cache_key, default_corpus, disjoint
 from trainables.config.sections import EvaluationConfig
-from trainables.config.trial import DataConfig, TrialConfig, data_config
+from trainables.config.trial import TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
 from trainables.dp import engines
@@ -47,30 +47,23 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
         "learning_rate": entry.SHADOW_LEARNING_RATE,
         "gradient_clip_norm": None,
     }
+    # As many records as the target declares, generated as noisy as it if needed.
+    data: dict[str, Any] = {"name": name, "max_records": config.data.max_records}
+    is_generated = hasattr(catalogue.entry("datasets", name), "recipe")
+    if isinstance(config.data, MadeFrames) and is_generated:
+        data |= config.data.model_dump(
+            include={"num_utterances", "spelling_noise", "label_noise"}
+        )
     return TrialConfig.model_validate(
         {
             "engine": engines.BASELINE,
-            "data": _shadow_data(name, config.data),
+            "data": data_config(**data),
             "model": config.model,
             "privacy": {"sampling": config.privacy.sampling if by_steps else None},
             "training": training,
             "evaluation": EvaluationConfig(attacks=(), bootstrap_samples=0),
         }
     )
-
-
-def _shadow_data(name: str, target: DataConfig) -> DataConfig:
-    """Data of as many records as the target declares, generated as noisy as it if
-    needed.
-    """
-    fields: dict[str, Any] = {"name": name, "max_records": target.max_records}
-    if isinstance(target, MadeFrames) and "recipe" in dir(
-        catalogue.entry("datasets", name)
-    ):
-        fields |= target.model_dump(
-            include={"num_utterances", "spelling_noise", "label_noise"}
-        )
-    return data_config(**fields)
 
 
 def available_corpora(data_dir: Path) -> list[str]:
@@ -80,8 +73,9 @@ def available_corpora(data_dir: Path) -> list[str]:
     found = []
     for name in catalogue.names("datasets", kind="frames"):
         entry = catalogue.entry("datasets", name)
-        made = hasattr(entry, "recipe")
-        if made or (entry.PUBLIC and (data_dir / entry.default_path()).exists()):
+        if hasattr(entry, "recipe") or (
+            entry.PUBLIC and (data_dir / entry.default_path()).exists()
+        ):
             found.append(name)
     return found
 

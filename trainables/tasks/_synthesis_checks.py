@@ -16,7 +16,7 @@ from trainables.data.pairs import PairCorpus
 from trainables.data.training_overlap import hashes_of, key_of, shares_records
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
-from trainables.models.causal_lm import Config, config_of
+from trainables.models.causal_lm import config_of
 
 CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where available
 _MOST_TEXTS = 12_000  # of those corpora together
@@ -36,7 +36,15 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
 
         require_source(model, config.synthesis)
         return
-    _require_sizes(model, config.synthesis)
+    width, rank = model.hidden_size, config.synthesis.lora_rank
+    if width % model.num_heads:
+        raise InvalidInput(
+            "expected model.hidden_size to be a multiple of"
+            f" model.num_heads={model.num_heads}, got {width}"
+        )
+    most = min(width, model.intermediate_size)
+    if rank is not None and rank > most:
+        raise InvalidInput(f"expected 1 <= synthesis.lora_rank <= {most}, got {rank}")
 
 
 def require_data(
@@ -50,7 +58,7 @@ def require_data(
     if method.READS_PROMPTS and not by_functions and not any(corpus.domains):
         raise InvalidInput(
             f"expected data with domains for synthesis.prompt=domain, got {corpus.name}"
-            f" without"
+            " without"
         )
     if method.READS_PROGRAMS or by_functions:
         _require_programs(synthesis, corpus, split)
@@ -60,10 +68,8 @@ def require_data(
         known = f" ({human})" if corpus.public else ""
         raise InvalidInput(
             f"expected synthesis.num_generated to be at most the number{known} of human"
-            f" texts of"
-            f" {corpus.name} that they are compared with, got {synthesis.num_generated}"
-            f" (`sweep"
-            " synthesize` draws any number)"
+            f" texts of {corpus.name} that they are compared with, got"
+            f" {synthesis.num_generated} (`sweep synthesize` draws any number)"
         )
 
 
@@ -76,29 +82,13 @@ def _require_programs(
     if not known(split.public):
         raise InvalidInput(
             f"expected programs of the public records of {corpus.name} for"
-            f" synthesis.method="
-            f"{synthesis.method}, got records without one"
+            f" synthesis.method={synthesis.method}, got records without one"
         )
     if synthesis.parses == "gold" and not (
         known(split.private) and known(split.validation)
     ):
         raise InvalidInput(
             "expected synthesis.parses=parser for records without programs, got gold"
-        )
-
-
-def _require_sizes(model: Config, synthesis: SynthesisConfig) -> None:
-    width = model.hidden_size
-    if width % model.num_heads:
-        raise InvalidInput(
-            f"expected model.hidden_size to be a multiple of"
-            f" model.num_heads={model.num_heads},"
-            f" got {width}"
-        )
-    most = min(width, model.intermediate_size)
-    if synthesis.lora_rank is not None and synthesis.lora_rank > most:
-        raise InvalidInput(
-            f"expected 1 <= synthesis.lora_rank <= {most}, got {synthesis.lora_rank}"
         )
 
 
@@ -141,7 +131,6 @@ def require_unlearnt(corpus: PairCorpus, utterances: Iterable[str]) -> None:
     if shares_records(own, hashes_of(map(key_of, utterances))):
         raise InvalidInput(
             f"expected records of {corpus.name} that model.encoder=scratch has not"
-            f" learnt from, got"
-            f" more among the public utterances of {', '.join(CORPORA)} than chance"
-            f" explains"
+            " learnt from, got more among the public utterances of"
+            f" {', '.join(CORPORA)} than chance explains"
         )

@@ -31,7 +31,10 @@ def materials(
     *,
     cache_dir: Path,
 ) -> dict[str, TrainingTexts]:
-    """Records of each part with the columns that the method reads."""
+    """The records of the parts "private", "public" and "validation", in this order, with
+    the columns that the method reads. Programs are those of the data, or by a parser
+    that is trained on the public part, which is kept in `cache_dir`.
+    """
     synthesis = config.synthesis
     by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
     reads_programs = method.READS_PROGRAMS or by_functions
@@ -101,38 +104,25 @@ def prompt_frequencies(
     kept = folder / _HISTOGRAM
     if checkpoint.exists(folder):
         try:
-            read: dict[str, float] = read_written_json(kept)
+            return dict(read_written_json(kept))
         except InvalidData:
             raise TrialFailed(
                 f"expected {_HISTOGRAM} beside the checkpoint, got none that can be"
-                f" read: it is"
-                " released once, before the first epoch"
+                " read: it is released once, before the first epoch"
             ) from None
-        return read
-    bins = _bins(config, corpus, public)
+    # The public prompts: the corpus' list of domains, or those of the public part.
+    listed = getattr(catalogue.entry("datasets", corpus.name), "DOMAINS", None)
+    if config.synthesis.prompt == "domain" and listed is not None:
+        bins = [*listed, NO_PROMPT]
+    else:
+        bins = sorted(set(public.prompts))
     if config.synthesis.histogram == "public":
         counts = histogram.counts_of(public.prompts, bins)
     else:
         counts = histogram.counts_of(private.prompts, bins)
-        if mechanism.histogram_noise_multiplier:
-            counts = histogram.add_noise(
-                counts,
-                std=mechanism.histogram_noise_multiplier,
-                key=key,
-                trial_id=config.id,
-            )
+        if std := mechanism.histogram_noise_multiplier:
+            counts = histogram.add_noise(counts, std=std, key=key, trial_id=config.id)
     positive(counts)  # else training would be paid for and nothing drawn
     make_folder(folder)
     dump_json(kept, counts)
     return counts
-
-
-def _bins(config: TrialConfig, corpus: PairCorpus, public: TrainingTexts) -> list[str]:
-    """The public prompts: the corpus' list of domains, or the prompts of the public
-    part.
-    """
-    entry = catalogue.entry("datasets", corpus.name)
-    listed = getattr(entry, "DOMAINS", None)
-    if config.synthesis.prompt == "domain" and listed is not None:
-        return [*listed, NO_PROMPT]
-    return sorted(set(public.prompts))

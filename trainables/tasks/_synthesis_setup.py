@@ -140,9 +140,7 @@ def prepare(
     config, mechanism = resolve(config, num_records=number, undeclared=undeclared)
     with first_rank_first(comm):
         records = materials(config, corpus, split, method, cache_dir=cache_dir)
-    private, public, held_out = (
-        records[name] for name in ("private", "public", "validation")
-    )
+    private, public, held_out = records.values()
     pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
     private, groups = exchange_programs(private, seed=pair_seed)
     corpora, names = public_utterances(data_dir=data_dir)
@@ -150,22 +148,14 @@ def prepare(
         require_unlearnt(corpus, corpora)
     seen = [*corpora, *public.utterances, *public.programs, *public.prompts]
     source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
-    stages: tuple[str, ...] = method.STAGES
     public_text = {
         stage: mix_texts(stage, method.texts(stage, public), corpora)
-        for stage in stages
+        for stage in method.STAGES
     }
     with first_rank_first(comm):
         models = {
-            stage: _model(
-                config,
-                source,
-                stage,
-                public_text[stage],
-                comm=comm,
-                cache_dir=cache_dir,
-            )
-            for stage in stages
+            stage: _model(config, source, stage, text, comm=comm, cache_dir=cache_dir)
+            for stage, text in public_text.items()
         }
 
     key = attempt_key(config, comm)
@@ -179,8 +169,8 @@ def prepare(
         key=key,
         folder=folder,
     )
-    texts = encode(config, source, method, stages, private)
-    epochs = dict(zip(stages, mechanism.stages or (mechanism.epochs,), strict=True))
+    texts = encode(config, source, method, private)
+    epochs = dict(zip(models, mechanism.stages or (mechanism.epochs,), strict=True))
     make = catalogue.entry("engines", config.engine).make
     parts = {}
     for stage, model in models.items():
@@ -199,6 +189,13 @@ def prepare(
             trial_id=f"{config.id}/{stage}",
         )
         parts[stage] = make(model, own, setup)
+    provenance = source.provenance
+    if source.from_scratch:
+        epochs_of_text = formats.count(synthesis.pretrain_epochs, "epoch")
+        provenance = (
+            f"{epochs_of_text} over the public part and"
+            f" {', '.join(names) or 'no other corpus'}, from random weights"
+        )
     return SynthesisSetup(
         config=config,
         corpus=corpus,
@@ -208,10 +205,10 @@ def prepare(
         method=method,
         model=nn.ModuleDict(models),
         engine=StagedEngine(parts, epochs),
-        validation=encode(config, source, method, stages, held_out),
+        validation=encode(config, source, method, held_out),
         frequencies=frequencies,
         comm=comm,
-        notes=_notes(config, names, source),
+        notes=(f"language model: {provenance}",),
         cut_rate=float(np.any([own.cut for own in texts.values()], axis=0).mean()),
         public_text=public_text,
     )
@@ -234,35 +231,21 @@ def _model(
     if synthesis.lora_rank is not None:
         with torch_seeded(seed):
             model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
-    return on_device(model, comm)
+    on_device(model, comm)
+    return model
 
 
 def encode(
-    config: TrialConfig,
-    source: LmSource,
-    method: Any,
-    stages: tuple[str, ...],
-    part: TrainingTexts,
+    config: TrialConfig, source: LmSource, method: Any, part: TrainingTexts
 ) -> dict[str, EncodedTexts]:
-    """The texts of each stage."""
-    tokenizer, most = source.tokenizer, config.synthesis.max_tokens
-    found: dict[str, StageTexts] = {
-        stage: method.texts(stage, part) for stage in stages
-    }
-    return {
-        stage: EncodedTexts(own.texts, tokenizer, max_tokens=most, prompts=own.prompts)
-        for stage, own in found.items()
-    }
-
-
-def _notes(
-    config: TrialConfig, names: tuple[str, ...], source: LmSource
-) -> tuple[str, ...]:
-    provenance = source.provenance
-    if source.from_scratch:
-        provenance = (
-            f"{formats.count(config.synthesis.pretrain_epochs, 'epoch')} over the"
-            f" public part and"
-            f" {', '.join(names) or 'no other corpus'}, from random weights"
+    """The texts of each stage of `method`, as token ids, by its name."""
+    found = {}
+    for stage in method.STAGES:
+        own: StageTexts = method.texts(stage, part)
+        found[stage] = EncodedTexts(
+            own.texts,
+            source.tokenizer,
+            max_tokens=config.synthesis.max_tokens,
+            prompts=own.prompts,
         )
-    return (f"language model: {provenance}",)
+    return found

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +32,6 @@ from trainables.system import phase
 from trainables.system.communication import Communicator
 from trainables.training import Trained
 
-Model = TypeVar("Model", bound=nn.Module)
 _AUDIT_CALLS = 240  # under a second; `sweep audit` takes more
 
 
@@ -55,8 +54,8 @@ def attempt_key(config: TrialConfig, comm: Communicator) -> SecretKey:
     return new_key(comm)
 
 
-def on_device(model: Model, comm: Communicator) -> Model:
-    """The model, moved to the device of this process, which becomes that of "cuda" too.
+def on_device(model: nn.Module, comm: Communicator) -> None:
+    """Move a model to the device of this process, which becomes that of "cuda" too.
 
     Raises: InvalidInput where torch cannot use the GPU that this process was given.
     """
@@ -65,11 +64,10 @@ def on_device(model: Model, comm: Communicator) -> Model:
         if torch.cuda.device_count() <= (device.index or 0):
             raise InvalidInput(
                 "expected resources.gpus_per_worker=0 where torch finds no GPU, got a"
-                " worker on"
-                f" {device} with {torch.cuda.device_count()} found"
+                f" worker on {device} with {torch.cuda.device_count()} found"
             )
         torch.cuda.set_device(device.index or 0)  # a bare "cuda" has no index
-    return model.to(device)
+    model.to(device)
 
 
 def engine_setup(

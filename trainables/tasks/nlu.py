@@ -50,9 +50,7 @@ def run(
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)
-    counts, leakage = _measure(
-        setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir
-    )
+    counts, leakage = _measure(setup, folder)
     tested = summarize(
         counts,
         labels=setup.corpus.schema.labels,
@@ -114,9 +112,7 @@ def _before_training(setup: TrialSetup, folder: Path) -> dict[str, float]:
     return {"ser_before_training": kept}
 
 
-def _measure(
-    setup: TrialSetup, *, folder: Path, data_dir: Path, cache_dir: Path
-) -> tuple[Counts, _leakage.Leakage]:
+def _measure(setup: TrialSetup, folder: Path) -> tuple[Counts, _leakage.Leakage]:
     """The test counts and the results of attacks, from one pass over the records of
     both, because most of the attacked non-members are test records.
     """
@@ -134,8 +130,6 @@ def _measure(
         targets,
         predicted.take(np.searchsorted(records, targets.records)),
         folder=folder,
-        data_dir=data_dir,
-        cache_dir=cache_dir,
     )
     return counts, leakage
 
@@ -144,7 +138,7 @@ def _public(setup: TrialSetup) -> list[str]:
     """The inputs that are treated as public, one sentence each."""
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
-    found += getattr(setup.model, "public_inputs", ())
+    found += setup.model.public_inputs
     is_private = not catalogue.entry("datasets", setup.corpus.name).PUBLIC
     for about in filter(None, map(about_of, encoders_of(dict(setup.config.model)))):
         found += about.public_inputs(is_private=is_private)
@@ -159,9 +153,7 @@ def save_model(setup: TrialSetup, folder: Path) -> None:
     """
     make_folder(folder)
     write_tensors(folder / "weights.safetensors", setup.model.state_dict())
-    save_public = getattr(setup.model, "save_public", None)
-    if save_public is not None:
-        save_public(folder)
+    setup.model.save_public(folder)
     schema = setup.corpus.schema
     about = {
         "model": setup.config.model.model_dump(mode="json"),

@@ -7,7 +7,6 @@ minutes on one thread.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,8 +28,7 @@ from trainables.errors import InvalidData, InvalidInput
 from trainables.io.documents import digest_of
 from trainables.io.files import dump_json, read_written_json
 from trainables.metrics import parsing as scores
-from trainables.metrics.parsing import ParseScores
-from trainables.models.parser.model import ParserModel, ParserSizes, build
+from trainables.models.parser.model import ParserModel, ParserSizes
 from trainables.models.parser.vocabulary import Literals, Source, Vocabulary
 from trainables.parse.linearise import SLOTS, PrefixState, anonymise
 from trainables.parse.lispress import LispressError
@@ -64,9 +62,7 @@ def greedy(
     active = list(range(len(rows)))
     inputs = torch.zeros(len(rows), 0, dtype=torch.long)
     while active:
-        found = model(
-            states[active], padding[active], inputs[active], model.start(len(active))
-        )
+        found = model(states[active], padding[active], inputs[active])
         allowed = torch.stack(
             [rules.allowed(rows[row], int(words.shape[1])) for row in active]
         )
@@ -87,27 +83,20 @@ class _Rules:
         self._vocabulary = vocabulary
         self._max_length = max_length
         self._fits = {slot: torch.tensor(vocabulary.fits[slot]) for slot in SLOTS}
-        # Further choices that a token requires: its parts, or the places of a copy.
-        copies = [
-            2 * vocabulary.is_copy(index) for index in range(len(vocabulary.tokens))
-        ]
-        self._cost = torch.tensor(vocabulary.arities) + torch.tensor(copies)
+        self._cost = torch.tensor(vocabulary.costs)
 
     def allowed(self, row: _Row, num_places: int) -> Tensor:
         """The last place of a copy is not before its first. The model masks padded
         places.
         """
         num_tokens = len(self._vocabulary.tokens)
-        tokens = torch.zeros(num_tokens, dtype=torch.bool)
-        places = torch.zeros(num_places, dtype=torch.bool)
+        found = torch.zeros(num_tokens + num_places, dtype=torch.bool)
         if row.places:
-            places[row.ids[-1] - num_tokens if row.places == 1 else 0 :] = True
+            found[row.ids[-1] if row.places == 1 else num_tokens :] = True
         else:
-            left = self._max_length - len(row.ids)
-            tokens = self._fits[row.state.slot] & (
-                self._cost <= left - row.state.pending
-            )
-        return torch.cat([tokens, places])
+            left = self._max_length - len(row.ids) - row.state.pending
+            found[:num_tokens] = self._fits[row.state.slot] & (self._cost <= left)
+        return found
 
     def write(self, row: _Row, choice: int) -> None:
         """Record a choice."""
@@ -147,8 +136,9 @@ class ParserSettings:
 
 @dataclass(frozen=True)
 class Parser:
-    """A trained parser. `trained_on` is its provenance: the name of its pairs and a
-    seed.
+    """A trained parser: its model in eval mode, the vocabulary and the settings.
+    `trained_on` is its provenance: the name of its pairs and a seed. It reveals its
+    training pairs, so it may be released only where these are public.
     """
 
     model: ParserModel
@@ -201,9 +191,11 @@ class _About:
 
 
 def load_parser(folder: Path) -> Parser:
-    """A parser that `save` wrote.
+    """The parser in a folder that `Parser.save` wrote, ready to parse; it writes the
+    same programs as the one that was saved.
 
-    Raises: InvalidData for a folder that holds none, or a damaged one.
+    Raises: InvalidData for a folder that holds none, one of another version, or a
+    damaged one.
     """
     try:
         written = read_written_json(folder / _FILES[0])
@@ -223,7 +215,7 @@ def load_parser(folder: Path) -> Parser:
     except (AssertionError, KeyError, ValueError, RuntimeError):
         raise InvalidData(
             f"expected a parser of this version in {folder}, got another or a damaged"
-            f" one"
+            " one"
         ) from None
 
 
@@ -244,7 +236,7 @@ def train_parser(
     if not pairs.has_programs:
         raise InvalidInput(
             f"expected a program for every training pair of {pairs.name}, some have"
-            f" none"
+            " none"
         )
     try:
         vocabulary = Vocabulary.of(
@@ -270,8 +262,10 @@ def train_parser(
 def _model(
     settings: ParserSettings, vocabulary: Vocabulary, *, seed: int
 ) -> ParserModel:
+    """A model for the vocabulary with weights drawn from `seed`."""
     num_words, num_tokens = len(vocabulary.words), len(vocabulary.tokens)
-    return build(settings.sizes, num_words=num_words, num_tokens=num_tokens, seed=seed)
+    with torch_seeded(stream_seed(seed, "model", "parser")):
+        return ParserModel(settings.sizes, num_words=num_words, num_tokens=num_tokens)
 
 
 def parser_of(pairs: PairCorpus, *, epochs: int, seed: int, cache_dir: Path) -> Parser:
@@ -298,11 +292,10 @@ def programs_of(
     name = _cache_name("programs", _digest(parser), repr(parser.settings), *utterances)
 
     def make(folder: Path) -> None:
-        found = parser.parse(utterances)
-        dump_json(folder / _PROGRAMS, found)
+        dump_json(folder / _PROGRAMS, parser.parse(utterances))
 
     folder = make_once(cache_dir, name, make)
-    return tuple(json.loads((folder / _PROGRAMS).read_text(encoding="utf-8")))
+    return tuple(read_written_json(folder / _PROGRAMS))
 
 
 def _digest(parser: Parser) -> str:
@@ -319,7 +312,7 @@ def _cache_name(kind: str, *parts: str) -> str:
     return f"{kind}-{digest_of(parts)[:16]}"
 
 
-def evaluate(parser: Parser, pairs: PairCorpus) -> ParseScores:
+def evaluate(parser: Parser, pairs: PairCorpus) -> scores.ParseScores:
     """Scores of a parser on pairs; gold literals are anonymous where the parser's are.
 
     Raises: InvalidInput for a malformed gold program.
@@ -329,7 +322,12 @@ def evaluate(parser: Parser, pairs: PairCorpus) -> ParseScores:
 
 
 def gold_programs(parser: Parser, pairs: PairCorpus) -> list[Program]:
-    """The gold programs in the parser's form of literals."""
+    """The programs of the pairs, parsed, with strings and numbers replaced by
+    placeholders where the parser writes placeholders, so that both are compared in one
+    form.
+
+    Raises: LispressError for a malformed program.
+    """
     if parser.settings.literals == "anon":
         return [Program.of(anonymise(program)) for program in pairs.programs]
     return [Program.of(program) for program in pairs.programs]
@@ -393,9 +391,7 @@ def _loss(
         [torch.tensor(ids) for ids in targets], batch_first=True, padding_value=-1
     )
     inputs = gold[:, :-1].clamp(min=0)
-    found = model(
-        model.encode(words, padding), padding, inputs, model.start(len(targets))
-    )
+    found = model(model.encode(words, padding), padding, inputs)
     is_place = gold >= model.num_tokens
     kinds = torch.arange(found.shape[2]) >= model.num_tokens
     found = found.masked_fill(kinds[None, None] != is_place[:, :, None], -torch.inf)

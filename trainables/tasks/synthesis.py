@@ -179,14 +179,13 @@ def _public(setup: SynthesisSetup) -> list[str]:
     synthesis = setup.config.synthesis
     found = [
         f"a share of {synthesis.public_fraction:g} of the training part, drawn at"
-        f" random",
+        " random",
         f"the starting weights ({'; '.join(setup.notes)})",
     ]
     if learns_from_public_text(setup.config) and not setup.corpus.public:
         found.append(
             "utterances of public corpora, which share no more records with the data"
-            " than chance"
-            f" explains ({THRESHOLDS})"
+            f" than chance explains ({THRESHOLDS})"
         )
     if setup.method.READS_PROMPTS and synthesis.histogram == "public":
         found.append("the frequencies of the prompts")

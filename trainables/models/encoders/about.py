@@ -64,19 +64,21 @@ class About:
             )
             yield (
                 f"fixed lists of texts that the corpora of the encoder {self.name}"
-                f" share with"
-                f" {', '.join(lists)}, which took {number} out of its pretraining"
+                f" share with {', '.join(lists)}, which took {number} out of its"
+                " pretraining"
             )
         if is_private:
             yield (
                 f"the pretraining texts of the encoder {self.name}, which share no more"
-                f" records"
-                f" with the data than chance explains ({THRESHOLDS})"
+                f" records with the data than chance explains ({THRESHOLDS})"
             )
 
 
 def shipped_encoders() -> tuple[str, ...]:
-    """Names of the encoders that ship with the package."""
+    """Names of the encoders that ship with the package, sorted. Each is a folder of
+    `shipped/` that `sweep pretrain` has made, and its name is a value of
+    `model.encoder`.
+    """
     return tuple(sorted(place.parent.name for place in _SHIPPED.glob(f"*/{ABOUT}")))
 
 
@@ -105,24 +107,29 @@ def about_of(encoder: str) -> About | None:
 def write_about(
     place: Path, *, card: Mapping[str, Any], layers: tuple[int, ...]
 ) -> None:
-    """Write the description of the encoder in `place`."""
+    """Write the description of the encoder in the folder `place`: the `card` (corpora,
+    licences, counts) and the `layers` whose states are features, 0 the embeddings. It
+    is written last, because its presence shows that the folder is complete.
+    """
     about = {"format": _FORMAT, "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def require_unlearnt(encoder: str, corpus: Corpus) -> None:
     """Refuse an encoder that was pretrained on records of a private corpus, whatever
-    its name.
+    its name: no epsilon of a trial would cover them. Texts are compared by their
+    hashes; chance is allowed for as `data.training_overlap` says. An encoder that
+    `sweep pretrain` did not make has no hashes and passes.
 
-    Raises: InvalidInput without counts, which plans and reports keep; as `read_hashes`.
+    Raises: InvalidInput without counts, because plans and reports keep the message; as
+    `read_hashes` for a damaged file.
     """
     about = about_of(encoder)
     if about is None or catalogue.entry("datasets", corpus.name).PUBLIC:
         return  # a public corpus is refused by its name
     if shares_records(keys_of(corpus), read_hashes(about.place / LEARNT)):
         raise InvalidInput(
-            f"expected model.encoder that has not learnt from the records of"
-            f" {corpus.name}, got"
-            f" {encoder}: more of them are among its pretraining texts than chance"
-            f" explains"
+            "expected model.encoder that has not learnt from the records of"
+            f" {corpus.name}, got {encoder}: more of them are among its pretraining"
+            " texts than chance explains"
         )

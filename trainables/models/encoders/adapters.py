@@ -32,8 +32,11 @@ from trainables.errors import InvalidInput
 
 
 class Adapted(nn.Module):
-    """x -> W x + (alpha / rank) up(down(x)); `up` starts at 0, so nothing changes at
-    first.
+    """x -> W x + (alpha / rank) up(down(x)), with W frozen and the thin matrices `down`
+    [rank, width] and `up` [out, rank] trained (Hu et al. 2022). `up` starts at 0, so
+    the map is unchanged before the first step.
+
+    Raises: InvalidInput where the rank is above the width or the outputs of W.
     """
 
     def __init__(self, base: nn.Linear, *, rank: int, alpha: float) -> None:
@@ -82,21 +85,18 @@ class AdaptedForeign(Adapted):
         flat = x.reshape(-1, x.shape[-1])
         if self.rows is None or self.places is None:
             rows = Rows(np.arange(len(flat)), len(flat))
-            whole: Tensor = out + self.scale * self.up(
-                self.down(flat, rows), rows
-            ).view(out.shape)
-            return whole
-        if self.cells != len(flat):
+            added: Tensor = self.up(self.down(flat, rows), rows)
+        elif self.cells != len(flat):
             raise InvalidInput(
                 "expected model.encoder to be a model whose linear maps read every"
-                " token of a"
-                f" batch, got {len(flat)} rows for {self.cells} tokens"
+                f" token of a batch, got {len(flat)} rows for {self.cells} tokens"
             )
-        read = flat.index_select(0, self.places)
-        own = self.up(self.down(read, self.rows), self.rows)
-        added = own.new_zeros(len(flat), own.shape[1]).index_copy(0, self.places, own)
-        found: Tensor = out + self.scale * added.view(out.shape)
-        return found
+        else:
+            read = flat.index_select(0, self.places)
+            own = self.up(self.down(read, self.rows), self.rows)
+            padded = own.new_zeros(len(flat), own.shape[1])
+            added = padded.index_copy(0, self.places, own)
+        return out + self.scale * added.view(out.shape)
 
 
 class Stored(nn.Linear):
@@ -112,8 +112,10 @@ class Stored(nn.Linear):
 
 
 class Foreign(nn.Module):
-    """A model around `inner`, one of `transformers`: frozen, but for adapters on linear
-    maps.
+    """A model around `inner`, one of `transformers`, which is frozen but for the
+    adapters on its linear maps. `hold` sets `inner`, `put_adapters` adds the adapters,
+    and `states_of` reads records padded to a length of their own. Its state holds
+    trained weights alone.
     """
 
     inner: nn.Module
@@ -216,8 +218,7 @@ def refuse_unknown_rows(model: Any, batches: Sequence[Any], *, name: str) -> Non
     if not torch.allclose(together, torch.cat(alone), rtol=1e-2):
         raise InvalidInput(
             "expected model.encoder to be a model whose linear maps read the tokens of"
-            " one record"
-            f" after another, got {name}: per-record norms would be wrong"
+            f" one record after another, got {name}: per-record norms would be wrong"
         )
 
 

@@ -81,8 +81,7 @@ def cached_rows(
     ):
         raise InvalidData(
             f"expected whole features in the cache folder {folder}, got damaged ones;"
-            f" delete it"
-            " to compute them again"
+            " delete it to compute them again"
         )
     return rows
 

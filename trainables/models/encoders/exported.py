@@ -15,7 +15,7 @@ from typing import IO
 
 from trainables.errors import InvalidData
 from trainables.models.encoders import hub
-from trainables.models.encoders.about import MOMENTS, NAMES, about_of
+from trainables.models.encoders.about import MOMENTS, NAMES
 
 
 def folder_of(encoder: str) -> Path | None:
@@ -24,12 +24,7 @@ def folder_of(encoder: str) -> Path | None:
     """
     if (place := Path(encoder).expanduser()).is_dir():
         return place
-    is_named = (
-        encoder in hub.PACKAGED
-        or about_of(encoder) is not None
-        or hub.is_local(encoder)
-    )
-    return None if is_named else hub.cached_folder(encoder)
+    return hub.cached_folder(encoder) if hub.is_of_hub(encoder) else None
 
 
 def tensor_digests(place: Path) -> dict[str, str]:
@@ -49,9 +44,10 @@ def tensor_digests(place: Path) -> dict[str, str]:
 
 
 def digests_in(file: Path) -> dict[str, str]:
-    """As `tensor_digests`, of one file.
+    """The digests of one file of weights, as `tensor_digests` gives them for a folder:
+    32 hex digits by the tensor's name, kept in memory while the file is unchanged.
 
-    Raises: InvalidData.
+    Raises: InvalidData where the file cannot be read.
     """
     try:
         now = file.stat()
@@ -67,12 +63,12 @@ def digests_in(file: Path) -> dict[str, str]:
 def _digests(file: Path, size: int, time: int) -> dict[str, str]:
     with file.open("rb") as content:
         stream = content if file.suffix == ".safetensors" else _as_safetensors(file)
-        return {name: each for name, each in _tensors(stream) if each is not None}
+        return dict(_tensors(stream))
 
 
-def _tensors(stream: IO[bytes]) -> Iterator[tuple[str, str | None]]:
-    """The digest of each tensor of numbers of a file of safetensors, which is not read
-    at once.
+def _tensors(stream: IO[bytes]) -> Iterator[tuple[str, str]]:
+    """The name and the digest of each tensor of numbers of a file of safetensors, which
+    is not read at once, without constant tensors.
     """
     begin = 8 + int.from_bytes(stream.read(8), "little")
     header = json.loads(stream.read(begin - 8))
@@ -81,19 +77,10 @@ def _tensors(stream: IO[bytes]) -> Iterator[tuple[str, str | None]]:
         if about["dtype"].startswith(("F", "BF")):
             first, last = about["data_offsets"]
             stream.seek(begin + first)
-            yield (
-                name,
-                _digest(
-                    f"{about['dtype']} {about['shape']}", stream.read(last - first)
-                ),
-            )
-
-
-def _digest(kind: str, data: bytes) -> str | None:
-    """None where all elements, of at most 8 bytes, are equal."""
-    if data[:-8] == data[8:]:
-        return None
-    return hashlib.blake2b(kind.encode() + data, digest_size=16).hexdigest()
+            data = stream.read(last - first)
+            if data[:-8] != data[8:]:  # elements have at most 8 bytes
+                kind = f"{about['dtype']} {about['shape']}".encode()
+                yield name, hashlib.blake2b(kind + data, digest_size=16).hexdigest()
 
 
 def _as_safetensors(file: Path) -> IO[bytes]:

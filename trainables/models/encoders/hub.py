@@ -104,8 +104,9 @@ class EncoderConfig(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class PublicEncoder:
-    """An encoder: its folder, its config.json and, where `sweep pretrain` made it, its
-    card.
+    """An encoder whose files are on this machine: the `name` that a provenance states,
+    its folder `place`, the fields of its config.json and, where `sweep pretrain` made
+    it, its description `about`. No weights are read.
     """
 
     name: str
@@ -161,7 +162,7 @@ class PublicEncoder:
         return (
             f"the public encoder {published_name(self.name)} ({sizes}, licence"
             f" {found[1] if found else 'not stated'}; what it learnt from is not known"
-            f" here)"
+            " here)"
         )
 
     def refuse_learnt(self, data: DataConfig) -> None:
@@ -171,17 +172,15 @@ class PublicEncoder:
         if self.about and data.name in self.about.corpora:
             raise InvalidInput(
                 f"expected model.encoder without {data.name} among its public corpora,"
-                f" got"
-                f" {self.name}: it was trained on these records"
+                f" got {self.name}: it was trained on these records"
             )
 
     def digest(self) -> str:
         """SHA-256 over the files that features depend on, by name and content."""
         unread = (*_PAPERS, LEARNT, ORIGIN)
         files = [f for f in files_of(self.place) if f.name not in unread]
-        return digest_of(
-            sorted(files) if self.about else files
-        )  # the orders of saved digests
+        # The orders of saved digests.
+        return digest_of(sorted(files) if self.about else files)
 
 
 def digest_of(files: Iterable[Path]) -> str:
@@ -263,8 +262,13 @@ def public_encoder(encoder: str) -> PublicEncoder:
         place = about.place
     elif encoder in PACKAGED:
         place, name = _installed(encoder), PACKAGED[encoder].name
-    elif _is_of_hub(encoder):
-        place = _of_hub(encoder)
+    elif is_of_hub(encoder):
+        # What the cache lacks is fetched: the description, then, if it is usable, the
+        # weights.
+        place = cached_folder(encoder) or _fetch(encoder, weights=False)
+        if not _weights(os.listdir(place)):
+            _config_in(place, encoder)
+            place = _fetch(encoder, weights=True)
     elif not place.is_dir():
         raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
     found = PublicEncoder(name, place, _config_in(place, encoder), about)
@@ -287,7 +291,10 @@ def public_encoder(encoder: str) -> PublicEncoder:
     return found
 
 
-def _is_of_hub(encoder: str) -> bool:
+def is_of_hub(encoder: str) -> bool:
+    """Whether a model.encoder is a name on the hub: it does not ship, no extra has it,
+    and it is no folder.
+    """
     return encoder not in (*shipped_encoders(), *PACKAGED) and not is_local(encoder)
 
 
@@ -304,7 +311,7 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
     if not file.is_file():
         raise InvalidData(
             f"expected model.encoder to be a folder with a config.json, got {encoder!r}"
-            f" without"
+            " without"
         )
     documents = [
         read_written_json(each) for each in (file, tokenizer) if each.is_file()
@@ -316,24 +323,21 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
     if any("auto_map" in each for each in documents):
         raise InvalidData(
             f"expected model.encoder that `transformers` knows, got {encoder!r} whose"
-            f" folder"
-            " requires its own code (auto_map), which is never run; model.name=module"
-            " runs"
-            " code that you name"
+            " folder requires its own code (auto_map), which is never run;"
+            " model.name=module runs code that you name"
         )
     try:
         config = EncoderConfig.model_validate(documents[0])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise InvalidData(
-            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
-            f"{quote(first['input'])}: {first['msg']}"
+            f"expected a config of `transformers` in {file}, got"
+            f" {first['loc'][0]}={quote(first['input'])}: {first['msg']}"
         ) from None
     if config.model_type not in FAMILIES:
         raise InvalidData(
             f"expected model.encoder to be of a known family ({', '.join(FAMILIES)}),"
-            f" got"
-            f" {encoder!r} of type {config.model_type!r}"
+            f" got {encoder!r} of type {config.model_type!r}"
         )
     return config
 
@@ -371,10 +375,8 @@ def _installed(encoder: str) -> Path:
     except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
         raise InvalidData(
             f"expected the parts of model.encoder={encoder} as {about.name} was"
-            f" published, got"
-            f" {one_line(words_of(error), characters=300)}; install"
-            f" dp-nlu-sweep[{about.extra}]"
-            " again"
+            f" published, got {one_line(words_of(error), characters=300)}; install"
+            f" dp-nlu-sweep[{about.extra}] again"
         ) from None
 
 
@@ -382,23 +384,10 @@ def is_here(encoder: str) -> bool:
     """Whether the hub need not be asked for an encoder: it is another's, or whole in
     its cache.
     """
-    if not _is_of_hub(encoder):
+    if not is_of_hub(encoder):
         return True
     kept = cached_folder(encoder)
     return kept is not None and bool(_weights(os.listdir(kept)))
-
-
-def _of_hub(encoder: str) -> Path:
-    """The folder of a hub name in the hub's cache. What it lacks is fetched: the
-    description, then, if it is usable, the weights.
-
-    Raises: as `_fetch` and `_config_in`.
-    """
-    place = cached_folder(encoder) or _fetch(encoder, weights=False)
-    if not _weights(os.listdir(place)):
-        _config_in(place, encoder)
-        place = _fetch(encoder, weights=True)
-    return place
 
 
 def cached_folder(encoder: str) -> Path | None:
@@ -428,6 +417,6 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
         why = f"the hub cannot be reached ({one_line(words_of(error), characters=300)})"
     raise InvalidData(
         f"{_expected(' that can be loaded')}, got {encoder!r}: no such folder, nothing"
-        f" of it in the"
-        f" hub's cache, and {why}; with a network, `hf download {encoder}` keeps it"
+        f" of it in the hub's cache, and {why}; with a network, `hf download {encoder}`"
+        " keeps it"
     )

@@ -55,7 +55,7 @@ def files_digest(model: Mapping[str, Any]) -> str:
     except OSError:
         raise InvalidInput(
             f"expected model.word_vectors={vectors} to be a file of word vectors, got"
-            f" none"
+            " none"
         ) from None
 
 
@@ -75,8 +75,7 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
         if wanted != got:
             raise InvalidInput(
                 f"expected model.{field}={name} as {where} names it (SHA-256"
-                f" {wanted[:12]}), got"
-                f" another ({got[:12]}): restore its files"
+                f" {wanted[:12]}), got another ({got[:12]}): restore its files"
             )
 
 
@@ -90,7 +89,6 @@ def require_here(model: Mapping[str, Any], *, where: Path) -> None:
         if not is_here(encoder):
             raise InvalidInput(
                 f"expected model.encoder={encoder!r}, which {where} names, in the hub's"
-                f" cache, got"
-                " none: the hub is not asked for a folder's encoder (`hf download"
-                f" {encoder}` keeps it)"
+                " cache, got none: the hub is not asked for a folder's encoder (`hf"
+                f" download {encoder}` keeps it)"
             )

@@ -39,12 +39,17 @@ class Origin(BaseModel):
 
 
 def write_origin(place: Path, origin: Origin) -> None:
-    """Write the file of the encoder in `place`."""
+    """Write `export.json` into the folder `place` of an exported encoder, so that a
+    later trial that starts from it can say under which epsilon and delta it was
+    trained.
+    """
     dump_json(place / ORIGIN, plain(origin.model_dump()), indent=1)
 
 
 def origin_of(place: Path) -> Origin | None:
-    """The file of the encoder in `place`; None where there is none that can be read."""
+    """What the encoder in the folder `place` says of its export; None where there is no
+    such file, or none that can be read.
+    """
     try:
         return Origin.model_validate(read_written_json(place / ORIGIN))
     except (InvalidData, ValidationError):

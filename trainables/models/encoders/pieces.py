@@ -76,8 +76,7 @@ class WordCutter:
         if len(around) != 2:
             raise InvalidData(
                 "expected a tokenizer that puts one piece before and one behind a"
-                " record in"
-                f" model.encoder={name}, got {len(around)} in all"
+                f" record in model.encoder={name}, got {len(around)} in all"
             )
         self.begin, self.end = around
         self.unknown = (
@@ -92,7 +91,7 @@ class WordCutter:
                 return
         raise InvalidData(
             f"expected a tokenizer that splits text at spaces in model.encoder={name},"
-            f" got another"
+            " got another"
         )
 
     @classmethod
@@ -124,10 +123,8 @@ class WordCutter:
         return PieceTable(cut, begin=self.begin, end=self.end, unknown=self.unknown)
 
     def _ids(self, text: str) -> list[int]:
-        encoded = self.tokenizer.backend_tokenizer.encode(
-            text, add_special_tokens=False
-        )
-        return list(encoded.ids)
+        tokenizer = self.tokenizer.backend_tokenizer
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def windows(

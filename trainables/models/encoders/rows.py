@@ -87,7 +87,10 @@ BothMoments = tuple[Moments, Moments]  # of tokens, of records
 
 
 def moments_of(batches: Iterable[LayerStates], layers: Sequence[int]) -> BothMoments:
-    """Mean and covariance of the joined rows of `layers`, added up in float64."""
+    """Mean [D] and covariance [D, D] of the joined rows of `layers`, of tokens and of
+    records apart, added up in float64 over all batches. The batches must be public:
+    nothing here is noised. At least one batch with a token is needed.
+    """
     sums: list[tuple[int, Doubles, Doubles]] = [(0, np.zeros(1), np.zeros(1))] * len(
         _KINDS
     )
@@ -139,15 +142,19 @@ def unpack(packed: dict[str, Tensor], layers: tuple[int, ...]) -> BothMoments:
             packed[f"{kind}.unit"]
         )
         covariance = np.zeros((len(mean), len(mean)))
-        covariance[np.triu_indices(len(mean))] = upper
-        covariance = covariance + covariance.T - np.diag(np.diag(covariance))
+        places = np.triu_indices(len(mean))
+        covariance[places] = covariance.T[places] = upper
         found.append(Moments(mean, covariance, layers))
     tokens, records = found
     return tokens, records
 
 
 class Recipe:
-    """Features of norm 1: the encoder's `layers`, whitened by their moments."""
+    """Features of norm 1 from the states of `layers` of an encoder: each layer's row
+    centred and scaled to norm 1, joined, whitened by their public `moments` with
+    `shrinkage` (relative to the mean variance), and scaled to norm 1. A row is a
+    function of its own record and of public numbers.
+    """
 
     def __init__(
         self,
@@ -167,9 +174,11 @@ class Recipe:
     def of_states(self, states: LayerStates) -> tuple[Tensor, Tensor]:
         """The rows from the encoder's states of a batch."""
         tokens, records = (
-            (join_states([each[k] for k in self.layers]) - mean) @ root
+            F.normalize(
+                (join_states([each[k] for k in self.layers]) - mean) @ root,
+                dim=1,
+                eps=_TINY,
+            )
             for each, (mean, root) in zip(states, self.white, strict=True)
         )
-        return F.normalize(tokens, dim=1, eps=_TINY), F.normalize(
-            records, dim=1, eps=_TINY
-        )
+        return tokens, records

@@ -165,9 +165,8 @@ class HubEncoder:
                     output_hidden_states=True,
                 ).hidden_states
                 found.append(torch.stack(states).flatten(1, 2))
-        whole = torch.cat(found, 1).index_select(
-            1, layout.place
-        )  # [layers + 1, pieces, D]
+        # [layers + 1, pieces, D].
+        whole = torch.cat(found, 1).index_select(1, layout.place)
         parts = (pooled(layer, batch, lengths, torch.tensor(owners)) for layer in whole)
         tokens, records = zip(*parts, strict=True)
         return LayerStates(tokens, records)
@@ -179,13 +178,14 @@ def _read_moments(file: Path, layers: tuple[int, ...]) -> BothMoments:
     except DAMAGED:
         raise InvalidData(
             f"expected the moments of an encoder in {file}, got none or a damaged file"
-            f" (delete one"
-            " of the cache)"
+            " (delete one of the cache)"
         ) from None
 
 
 def load_model(public: PublicEncoder, **changes: Any) -> Any:
-    """The base model of an encoder, float32, in eval mode; `changes` are to its config.
+    """The base model of an encoder from the files in its folder, in float32 and eval
+    mode, with no weight trained; `changes` are to fields of its config, such as
+    `num_hidden_layers`. No code of the folder runs and the hub is not asked.
 
     Raises: InvalidData where its folder lacks weights of a layer, or they cannot be
     read.
@@ -197,9 +197,8 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
     made = {"dtype": torch.float32, "attn_implementation": "eager"}
     try:
         with quiet(), torch.random.fork_rng(devices=[]):
-            if (
-                public.about is not None
-            ):  # perhaps in 8 bits, which the library cannot read
+            # Perhaps in 8 bits, which the library cannot read.
+            if public.about is not None:
                 config = AutoConfig.from_pretrained(place, **options)
                 model = AutoModel.from_config(config, **made)
                 own = load_tensors(public.place / WEIGHTS)
@@ -239,7 +238,9 @@ def require_all_weights(report: Mapping[str, Any], *, name: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Switch off the library's reports of unused weights and its progress bars."""
+    """A context in which `transformers` reports no unused weights and shows no progress
+    bars; both are as before at its end.
+    """
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

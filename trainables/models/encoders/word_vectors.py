@@ -35,8 +35,9 @@ def _hash(word: str) -> int:
 
 @dataclass(frozen=True)
 class VectorFile:
-    """GloVe from the package of that name, or a text file of `word number number ...`
-    lines.
+    """Word vectors of a public `source`: `glove`, from the package of that name, or the
+    path of a text file of `word number number ...` lines, in the formats of GloVe and
+    of fastText, whose header is skipped. Nothing is read before a method is called.
     """
 
     source: str
@@ -53,8 +54,8 @@ class VectorFile:
         path = Path(self.source)
         if not path.is_file():
             raise InvalidInput(
-                "expected model.word_vectors to be hashed, glove or a vector file,"
-                f" got {self.source!r}"
+                "expected model.word_vectors to be hashed, glove or a vector file, got"
+                f" {self.source!r}"
             )
         dim = 0
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -71,8 +72,7 @@ class VectorFile:
                 except ValueError:
                     raise InvalidData(
                         f"{path.name}, line {number}: expected a word and as many"
-                        f" numbers as in"
-                        " the lines before"
+                        " numbers as in the lines before"
                     ) from None
                 yield word, vector
         if not dim:
@@ -105,10 +105,7 @@ class VectorFile:
         scale, dim = float(np.std(sample)), len(sample[0])
         for word in wanted - found.keys():
             noise = np.random.Generator(np.random.PCG64(_hash(word)))
-            found[word] = (
-                -1,
-                np.asarray(scale * noise.standard_normal(dim, dtype=np.float32)),
-            )
+            found[word] = -1, scale * noise.standard_normal(dim, dtype=np.float32)
         ranks, vectors = zip(*(found[word] for word in lower), strict=True)
         return np.array(ranks, dtype=np.int64), np.stack(vectors)
 

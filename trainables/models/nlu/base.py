@@ -40,8 +40,8 @@ _NEVER = -1e4  # score of a transition that BIO does not allow
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """`tokens` [T, D] in the order of `layout`; `sentence` [B, E] in the batch's
-    order.
+    """The vectors that the heads read: `tokens` [T, D] in the time-major order of
+    `layout`, and `sentence` [B, E], one a record, in the batch's order.
     """
 
     tokens: Tensor
@@ -75,7 +75,9 @@ class Predictions(BestLabels):
 
 
 def label_losses(scores: Tensor, gold: Tensor, *, unknown: float = 0.0) -> Tensor:
-    """Cross-entropies in nats, `unknown` for a label that the schema lacks (-1)."""
+    """Cross-entropies in nats of the labels `gold` int64[n] under the `scores` [n,
+    labels] or [n, labels, ...]; `unknown` where the schema lacks the label (-1).
+    """
     losses = F.cross_entropy(scores, gold.clamp(min=0), reduction="none")
     return losses.masked_fill(gold < 0, unknown)
 
@@ -101,9 +103,13 @@ def independent_losses(
 
 
 class NluModel(DropsByRecord, ABC):
-    """An intent classifier and slot tagger over packed batches.
+    """An intent classifier and slot tagger over packed batches: an intent head on one
+    vector a record, a tag head and a CRF on one vector a token. A subclass makes both
+    vectors in `encode` and their inputs in `feature_table`, and overrides the other
+    methods where it differs.
 
-    `provenance` names the pretrained parts.
+    `provenance` names the pretrained parts. `token_width` is the width of both vectors;
+    dropout masks follow from `seed` and the record.
     """
 
     def __init__(
@@ -132,6 +138,23 @@ class NluModel(DropsByRecord, ABC):
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Batches of a corpus for this model; derived data are kept in `cache_dir`."""
         return Loader(corpus, self.feature_table(corpus.types))
+
+    def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
+        """How many records of a step of records of these lengths, in tokens, pass at a
+        time, where `training.physical_batch_size` is not set; None: all of them.
+        """
+        return None
+
+    @property
+    def public_inputs(self) -> list[str]:
+        """What it takes from public texts beside the encoder, one sentence each."""
+        return []
+
+    def save_public(self, folder: Path) -> None:
+        """Write into the `folder` of a saved model what it has computed from public
+        texts alone; by default nothing.
+        """
+        return
 
     @abstractmethod
     def encode(self, batch: PackedBatch) -> Encoded:

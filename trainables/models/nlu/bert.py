@@ -76,7 +76,11 @@ class BertLayer(nn.Module):
 
 
 class Bert(NluModel):
-    """See the module. Packed inputs: those of `PieceTable.collate`."""
+    """A BERT encoder (Devlin et al. 2019) whose layers clip by record, with an intent
+    head, a tag head and a CRF. `source` has its sizes and, where it is pretrained,
+    weights and word pieces; heads are drawn. Packed inputs: those of
+    `PieceTable.collate`.
+    """
 
     def __init__(
         self, config: Config, source: Source, schema: LabelSchema, *, seed: int
@@ -110,9 +114,8 @@ class Bert(NluModel):
             for module in self.layers.modules():
                 for name, parameter in module.named_parameters(recurse=False):
                     # A norm's scale is of the size of a bias.
-                    parameter.requires_grad_(
-                        name == "bias" or isinstance(module, LayerNorm)
-                    )
+                    is_trained = name == "bias" or isinstance(module, LayerNorm)
+                    parameter.requires_grad_(is_trained)
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary
@@ -158,16 +161,14 @@ class Bert(NluModel):
         """The vector of a token is that of its first piece; that of a record is by
         `pooling`.
         """
-        layout = by_length(batch.inputs["piece_lengths"])
+        lengths = batch.inputs["piece_lengths"]
+        layout = by_length(lengths)
         *_, x = self._states(batch, layout)
+        if self.pooling == "first":
+            records = x.index_select(0, layout.first)
+        else:
+            records = mean_over_record(x, layout.record, lengths)
         tokens = time_major(batch.lengths)
         first = batch.inputs["first_piece"].index_select(0, tokens.source)
-        return Encoded(
-            tokens=x.index_select(0, layout.place.index_select(0, first)),
-            sentence=(
-                x.index_select(0, layout.first)
-                if self.pooling == "first"
-                else mean_over_record(x, layout.record, batch.inputs["piece_lengths"])
-            ),
-            layout=tokens,
-        )
+        places = layout.place.index_select(0, first)
+        return Encoded(x.index_select(0, places), records, tokens)

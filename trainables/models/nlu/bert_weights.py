@@ -33,7 +33,10 @@ _QKV = ("query", "key", "value")
 
 @dataclass(frozen=True)
 class BertSizes:
-    """The sizes of an encoder."""
+    """The sizes of an encoder: numbers of pieces (`vocabulary`), layers, attention
+    heads, positions and segment kinds, the widths of its states and of its feed-forward
+    layers, and the `eps` of its norms.
+    """
 
     vocabulary: int
     width: int
@@ -120,10 +123,10 @@ def save_encoder(
     """Write the encoder of a `_bert.Bert` of this state, without its heads, as
     `transformers` opens it. `cutter` is None where pieces are hashed.
     """
-    weights: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for ours, theirs in _names(sizes.layers):
-        weights |= zip(theirs, state[ours].detach().chunk(len(theirs)), strict=True)
-    tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
+        rows = state[ours].detach().chunk(len(theirs))
+        tensors |= zip(theirs, map(Tensor.contiguous, rows), strict=True)
     save_file(tensors, place / WEIGHTS, metadata={"format": "pt"})
     sizes.to_config(architectures=["BertModel"]).save_pretrained(str(place))
     if cutter is not None:

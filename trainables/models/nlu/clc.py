@@ -47,15 +47,20 @@ class ClcTable:
 
 
 class Clc(NluModel):
-    """See the module. Packed inputs: those of `ClcTable.collate`."""
+    """Character CNN and word vectors, biLSTM layers, an intent head on the mean state
+    of a record, a tag head and a CRF (Dupuy et al. 2021, 4.2). Packed inputs: those of
+    `ClcTable.collate`.
+
+    Raises: InvalidInput or InvalidData where a file of word vectors is missing or
+    damaged.
+    """
 
     def __init__(self, config: Config, schema: LabelSchema, *, seed: int) -> None:
         hidden = config.hidden_size
         super().__init__(
             schema, token_width=2 * hidden, dropout=config.dropout, seed=seed
         )
-        self.kernel = config.char_kernel
-        self.num_buckets = config.word_buckets
+        self.config = config
         self.file = (
             None if config.word_vectors == "hashed" else VectorFile(config.word_vectors)
         )
@@ -77,11 +82,10 @@ class Clc(NluModel):
                     self.word_table.weight.copy_(
                         torch.cat([first, first.new_zeros(1, word_dim)])
                     )
-                kind = f"first {first.shape[0]} rows trained, others frozen"
+                kind = f"first {len(first)} rows trained, others frozen"
             is_glove = config.word_vectors == "glove"
-            name = (
-                "GloVe 6B 50d" if is_glove else "vectors of a local file"
-            )  # without its path
+            # Without the path of a file.
+            name = "GloVe 6B 50d" if is_glove else "vectors of a local file"
             self.provenance = f"word vectors: {name}, {kind}"
         self.char_cnn = CharCnn(
             config.char_dim, config.char_filters, config.char_kernel
@@ -94,11 +98,10 @@ class Clc(NluModel):
         """Rows and vectors of the distinct tokens; `types` decides memory, never the
         model.
         """
-        chars = encode(types, self.kernel)
+        chars = encode(types, self.config.char_kernel)
         if self.file is None:
-            rows = np.array(
-                [bucket(word, self.num_buckets) for word in types], dtype=np.int64
-            )
+            size = self.config.word_buckets
+            rows = np.array([bucket(word, size) for word in types], dtype=np.int64)
             return ClcTable(chars, rows, None)
         rank, vectors = self.file.look_up(types)
         if self.word_table is None:

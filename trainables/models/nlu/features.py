@@ -35,12 +35,10 @@ from trainables.models.nlu.base import (
 from trainables.models.nlu.label_names import rows_of_names, scores_in, tag_names
 
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
-_PASS_BYTES = (
-    1 << 28
-)  # a batch that is too large to be kept is read in parts of this size
-Join = Callable[
-    [Sequence[cache.CachedRows]], dict[str, Tensor]
-]  # of the encoders' rows
+# A batch that is too large to be kept is read in parts of this size.
+_PASS_BYTES = 1 << 28
+# Of the rows of several encoders.
+Join = Callable[[Sequence[cache.CachedRows]], dict[str, Tensor]]
 _OWN = 0.5  # weight of a tag's separate row relative to those of its type and role
 # and of the row of B or of I, which is so common that its steps would be too long
 _MARK = 0.5
@@ -109,13 +107,10 @@ class FixedEncoder:
 
     @cached_property
     def reads_names(self) -> Recipe:
-        """The recipe of the rows that names score: the default one, mostly that of the
-        heads.
+        """The recipe of the rows that names score: that of the default settings, on
+        which their scores are learnt. Where the heads have these, it is `own`.
         """
         layers = self.encoder.public.layers
-        is_default = self.layers == layers and self._config.whitening == SHRINKAGE
-        if self.names is None or is_default:
-            return self.own
         return _recipe(self.encoder, layers, layers, SHRINKAGE)
 
     @torch.no_grad()
@@ -135,9 +130,8 @@ class FixedEncoder:
             found["token_names"] = self.names.of_tokens(of_tokens)
             found["record_names"] = self.names.of_records(of_records)
         if weight := self._config.neighbours:
-            near, _ = self._of((min(self.layers),)).of_states(
-                states
-            )  # of the lowest alone
+            # Of the lowest layer alone.
+            near, _ = self._of((min(self.layers),)).of_states(states)
             found["tokens"] = with_neighbours(
                 tokens, near, batch.lengths, weight=weight
             )
@@ -150,9 +144,9 @@ class FixedEncoder:
         if self.names is None:
             return None
         intents = self.names.vectors(rows_of_names(self.reads_names, schema.intents))
-        if not schema.slots:
-            return intents, tag_names(schema, intents[:0])
-        slots = self.names.vectors(rows_of_names(self.reads_names, schema.slots))
+        slots = intents[:0]
+        if schema.slots:
+            slots = self.names.vectors(rows_of_names(self.reads_names, schema.slots))
         return intents, tag_names(schema, slots)
 
 
@@ -276,15 +270,16 @@ class Features(NluModel):
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Batches of the cached rows of this corpus, which each encoder has apart."""
-        parts = []
-        for each in self.fixed:
-            loader = Loader(corpus, each.encoder.feature_table(corpus.types))
-            recipe = each.recipe
-            parts.append(
-                cache.cached_rows(
-                    corpus, loader, each.rows, recipe=recipe, cache_dir=cache_dir
-                )
+        parts = [
+            cache.cached_rows(
+                corpus,
+                Loader(corpus, each.encoder.feature_table(corpus.types)),
+                each.rows,
+                recipe=each.recipe,
+                cache_dir=cache_dir,
             )
+            for each in self.fixed
+        ]
         return Loader(corpus, CachedTable(parts, corpus.offsets, self._join))
 
     def _join(self, parts: Sequence[cache.CachedRows]) -> dict[str, Tensor]:
@@ -295,10 +290,8 @@ class Features(NluModel):
         found = {}
         for name in dict.fromkeys(name for part in parts for name in part):
             of_each = [part[name] for part in parts if name in part]
-            is_read = name in (
-                "tokens",
-                "records",
-            )  # by the heads; the others are scored by names
+            # By the heads; the others are scored by names.
+            is_read = name in ("tokens", "records")
             constant = np.full(
                 (len(of_each[0]), int(is_read)), self.config.bias, dtype=np.float32
             )

@@ -53,7 +53,7 @@ class AdaptedEncoder(Foreign, NluModel):
         names = {n: n.rpartition(".")[2] for n in maps}
         if missing := set(targets) - set(names.values()):
             raise InvalidInput(
-                f"expected model.lora_targets among"
+                "expected model.lora_targets among"
                 f" {', '.join(sorted(set(names.values())))} with"
                 f" model.encoder={config.encoder}, got {sorted(missing)[0]}"
             )

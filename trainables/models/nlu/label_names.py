@@ -41,7 +41,10 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def rows_of_names(recipe: Recipe, names: Sequence[str]) -> Tensor:
-    """[n, D]: record rows of names, each encoded as an utterance of its words."""
+    """[n, D]: the record rows of label names in the order given, each name encoded as
+    an utterance of its words (see `words_of`). Names are public, so no private record
+    is read.
+    """
     texts = [words_of(name) for name in names]
     return recipe.of_batch(batch_of_texts(texts, recipe.encoder.feature_table))[1]
 
@@ -92,7 +95,9 @@ def scores_in(place: Path) -> NameScores | None:
 
 
 def with_bias(rows: Tensor) -> Tensor:
-    """`rows` [n, D] with a constant last entry."""
+    """`rows` [n, D] -> [n, D + 1], with the constant `BIAS` as the last entry, which
+    the maps of `NameScores` were learned with.
+    """
     return F.pad(rows, (0, 1), value=BIAS)
 
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainables.dp.seeding import stream_seed, torch_seeded
-
 
 @dataclass(frozen=True, kw_only=True)
 class ParserSizes:
-    """The architecture."""
+    """The architecture of a parser: `width` of all states, attention `heads`, width of
+    the feed-forward layers, numbers of encoder and decoder layers, rate of dropout. The
+    defaults have about a million parameters.
+    """
 
     width: int = 128
     heads: int = 4
@@ -30,23 +31,20 @@ class ParserSizes:
 
 
 class ParserModel(nn.Module):
-    """`num_words` source pieces, `num_tokens` program tokens.
+    """A Transformer from `num_words` kinds of source pieces to programs over
+    `num_tokens` kinds of tokens, in which a choice may also copy a piece of the source.
 
-    Decoder inputs are ids of tokens, `num_tokens` + place for a copied piece, and
-    `start`.
+    Decoder inputs are ids of tokens, and `num_tokens` + place for a copied piece.
     """
 
     def __init__(self, sizes: ParserSizes, *, num_words: int, num_tokens: int) -> None:
         super().__init__()
         self.num_tokens = num_tokens
-        self._scale = math.sqrt(
-            sizes.width
-        )  # tables are small, so that tied scores are
         width = sizes.width
+        self._scale = math.sqrt(width)  # tables are small, so that tied scores are
         self.words = nn.Embedding(num_words, width)
-        self.tokens = nn.Embedding(
-            num_tokens + 1, width
-        )  # the last row begins a program
+        # The last row begins a program.
+        self.tokens = nn.Embedding(num_tokens + 1, width)
         for table in (self.words, self.tokens):
             nn.init.normal_(table.weight, std=width**-0.5)
         of_layer = width, sizes.heads, sizes.feed_forward, sizes.dropout
@@ -72,11 +70,9 @@ class ParserModel(nn.Module):
         states: Tensor = self.encoder(rows, src_key_padding_mask=padding)
         return states
 
-    def forward(
-        self, states: Tensor, padding: Tensor, inputs: Tensor, start: Tensor
-    ) -> Tensor:
-        """Scores [B, T, tokens + S] of the choice after each of `start` and `inputs`
-        [B, T - 1].
+    def forward(self, states: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
+        """Scores [B, T, tokens + S] of the choice at the start of each program and
+        after each of `inputs` [B, T - 1], for source states [B, S, d].
 
         Neither kind of choice is masked; padded places are.
         """
@@ -85,11 +81,10 @@ class ParserModel(nn.Module):
             places = (inputs - self.num_tokens).clamp(min=0)[:, :, None]
             pointed = states.gather(1, places.expand(-1, -1, states.shape[2]))
             rows = torch.where((inputs >= self.num_tokens)[:, :, None], pointed, rows)
-        rows = torch.cat([self.tokens(start)[:, None] * self._scale, rows], dim=1)
+        start = self.tokens(inputs.new_full((len(inputs), 1), self.num_tokens))
+        rows = torch.cat([start * self._scale, rows], dim=1)
         length = rows.shape[1]
-        future = torch.ones(length, length, dtype=torch.bool, device=rows.device).triu(
-            1
-        )
+        future = rows.new_ones(length, length, dtype=torch.bool).triu(1)
         found = self.decoder(
             self._add_positions(rows),
             states,
@@ -101,22 +96,10 @@ class ParserModel(nn.Module):
         places = places.masked_fill(padding[:, None], -math.inf)
         return torch.cat([tokens, places], dim=2)
 
-    def start(self, batch: int) -> Tensor:
-        """The input [B] that begins each program."""
-        return torch.full((batch,), self.num_tokens, device=self.tokens.weight.device)
-
     def _add_positions(self, rows: Tensor) -> Tensor:
         length, width = rows.shape[1:]
         moved: Tensor = self.dropout(rows + _positions(length, width).to(rows))
         return moved
-
-
-def build(
-    sizes: ParserSizes, *, num_words: int, num_tokens: int, seed: int
-) -> ParserModel:
-    """A model with weights drawn from `seed`."""
-    with torch_seeded(stream_seed(seed, "model", "parser")):
-        return ParserModel(sizes, num_words=num_words, num_tokens=num_tokens)
 
 
 def _positions(length: int, width: int) -> Tensor:

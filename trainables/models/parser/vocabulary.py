@@ -33,17 +33,18 @@ UNKNOWN = 0
 MAX_PIECES = 200  # of one utterance; the rest of a longer one is not read
 MIN_COUNT = 2  # of a word, and of a number written as itself
 MIN_FIXED = 3  # of a string that is not in its utterance, to be written as itself
-COPY_STRING, COPY_LONG = (
-    '"copy" string',
-    "copy long/-",
-)  # no atom has a space outside its quotes
+# No atom has a space outside its quotes.
+_COPIES = COPY_STRING, COPY_LONG = '"copy" string', "copy long/-"
 _PIECE = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 _PLACEHOLDERS = (STRING, f"{LONG}/-", f"{NUMBER}/-")
 
 
 @dataclass(frozen=True)
 class Source:
-    """An utterance cut into pieces: ids, and the place of each in the text."""
+    """An utterance cut into pieces, as the parser reads it: the id of each piece in the
+    vocabulary's `words` (0: unknown), and its place (start, end) in the `text` in
+    characters.
+    """
 
     text: str
     ids: tuple[int, ...]
@@ -66,8 +67,9 @@ def pieces(text: str) -> list[tuple[str, int, int]]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """`words` of the source (id 0: unknown) and `tokens` of programs, in fixed
-    orders.
+    """`words` of the source (id 0: unknown) and `tokens` of programs, in fixed orders
+    that are their ids, and whether literals are copied from the utterance or written as
+    placeholders. Made from training pairs by `of`; it reveals their frequent words.
     """
 
     words: tuple[str, ...]
@@ -98,15 +100,9 @@ class Vocabulary:
         for token, count in fixed.items():
             if count >= (MIN_FIXED if is_string(token) else MIN_COUNT):
                 tokens[token] += count
-        special = [
-            *_PLACEHOLDERS,
-            *((COPY_STRING, COPY_LONG) if literals == "copy" else ()),
-        ]
-        return cls(
-            ("", *sorted(kept)),
-            (*special, *sorted(tokens.keys() - set(special))),
-            literals,
-        )
+        special = _PLACEHOLDERS + (_COPIES if literals == "copy" else ())
+        written = sorted(tokens.keys() - set(special))
+        return cls(("", *sorted(kept)), (*special, *written), literals)
 
     def source(self, utterance: str) -> Source:
         """An utterance as the parser reads it."""
@@ -150,7 +146,7 @@ class Vocabulary:
         rest = iter(ids)
         for index in rest:
             token = self.tokens[index]
-            if token in (COPY_STRING, COPY_LONG):
+            if token in _COPIES:
                 first, last = (next(rest) - len(self.tokens) for _ in range(2))
                 token = _literal(source.text_of(first, last), token)
             tokens.append(token)
@@ -158,21 +154,18 @@ class Vocabulary:
 
     def is_copy(self, index: int) -> bool:
         """Whether two places in the source follow a token."""
-        return index < len(self.tokens) and self.tokens[index] in (
-            COPY_STRING,
-            COPY_LONG,
-        )
+        return self.tokens[index] in _COPIES
 
     def write(self, state: PrefixState, index: int) -> None:
         """Update a state with a written token."""
         state.write("0L/-" if self.is_copy(index) else self.tokens[index])
 
     @cached_property
-    def arities(self) -> tuple[int, ...]:
-        """Parts that follow each token; the places of a copy are not parts."""
-        return tuple(
-            0 if self.is_copy(i) else arity(t) for i, t in enumerate(self.tokens)
-        )
+    def costs(self) -> tuple[int, ...]:
+        """Further choices that each token requires: its parts, or the two places of a
+        copy.
+        """
+        return tuple(2 if token in _COPIES else arity(token) for token in self.tokens)
 
     @cached_property
     def fits(self) -> dict[str, tuple[bool, ...]]:
@@ -183,12 +176,13 @@ class Vocabulary:
             literal = is_long(atom) or is_number(atom) or atom in ("true", "false")
             if atom != token and not literal and not self.is_copy(index):
                 names.add(token)
-        lets = bool(names)
-        keys = [is_argument_name(token) for token in self.tokens]
-        usable = [lets or not is_let(token) for token in self.tokens]
+        usable = tuple(bool(names) or not is_let(token) for token in self.tokens)
         return {
-            "argument": tuple(usable),
-            "expression": tuple(u and not k for u, k in zip(usable, keys, strict=True)),
+            "argument": usable,
+            "expression": tuple(
+                may and not is_argument_name(token)
+                for may, token in zip(usable, self.tokens, strict=True)
+            ),
             "name": tuple(token in names for token in self.tokens),
         }
 
@@ -207,11 +201,13 @@ def _find(token: str, found: Sequence[str]) -> tuple[int, int] | None:
     """First and last piece of a literal in the pieces of its utterance; None where it
     is not.
     """
-    text = _text(token) if is_string(token) else token.removesuffix("/-")
-    if not is_string(token):
-        if not is_long(text) or not text[:-1].isdecimal():
+    if is_string(token):
+        text = _text(token)
+    else:
+        atom = token.removesuffix("/-")
+        text = atom[:-1]
+        if not is_long(atom) or not text.isdecimal():
             return None
-        text = text[:-1]
     wanted = [piece for piece, _, _ in pieces(text)]
     if wanted == [""]:
         return None

@@ -23,7 +23,10 @@ _SITES = 2  # places of dropout in a block
 
 @dataclass(frozen=True)
 class LmSizes:
-    """The sizes of a model; `positions` is the length of the longest record."""
+    """The sizes of a model: ids in the `vocabulary`, width of states, blocks
+    (`layers`), attention heads, width of the feed-forward layers (`intermediate`),
+    tokens of the longest record (`positions`), and the `eps` of its norms.
+    """
 
     vocabulary: int
     width: int
@@ -63,7 +66,10 @@ class Block(nn.Module):
 
 
 class LmModule(nn.Module, ABC):
-    """A causal LM as the synthesis task uses it."""
+    """A causal language model as the synthesis task uses it: losses by record for
+    training, by token for measuring, adapters, and a generator of `transformers` for
+    drawing. `provenance` says in words where its weights start.
+    """
 
     provenance: str
 
@@ -92,15 +98,19 @@ class LmModule(nn.Module, ABC):
 
 
 class CausalLm(DropsByRecord, LmModule):
-    """See the module."""
+    """GPT-2's architecture over packed rows (Radford et al. 2019), with layers that
+    clip by record; its output scores use the table of words. Weights are drawn from
+    `seed`.
+
+    Raises: InvalidInput where the width is no multiple of the heads.
+    """
 
     def __init__(self, sizes: LmSizes, *, dropout: float = 0.0, seed: int = 0) -> None:
         super().__init__()
         if sizes.width % sizes.heads:
             raise InvalidInput(
-                f"expected model.hidden_size to be a multiple of"
-                f" model.num_heads={sizes.heads},"
-                f" got {sizes.width}"
+                "expected model.hidden_size to be a multiple of"
+                f" model.num_heads={sizes.heads}, got {sizes.width}"
             )
         self.sizes = sizes
         self.dropout = dropout
@@ -131,23 +141,19 @@ class CausalLm(DropsByRecord, LmModule):
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
         layout = by_length(batch.lengths)
-        hidden = self._hidden(batch, layout)
-        counted = batch.counted.index_select(0, layout.source).nonzero().squeeze(1)
-        rows = Rows(layout.rows.record[counted.cpu().numpy()], layout.rows.num_records)
-        logits = self.head(hidden.index_select(0, counted), rows)
-        targets = batch.targets.index_select(0, layout.source.index_select(0, counted))
-        values = F.cross_entropy(logits, targets, reduction="none")
-        return layout.record.index_select(0, counted), values
-
-    def _hidden(self, batch: TextBatch, layout: ByLength) -> Tensor:
         rows = layout.rows
         tokens = batch.inputs.index_select(0, layout.source)
         x = self.word(tokens, rows) + self.position(layout.position, rows)
         masks = self.masks(batch, layout)
         for number, block in enumerate(self.blocks):
             x = block(x, layout, masks, number * _SITES)
-        out: Tensor = self.norm(x, rows)
-        return out
+        hidden = self.norm(x, rows)
+        counted = batch.counted.index_select(0, layout.source).nonzero().squeeze(1)
+        read = Rows(rows.record[counted.cpu().numpy()], rows.num_records)
+        logits = self.head(hidden.index_select(0, counted), read)
+        targets = batch.targets.index_select(0, layout.source.index_select(0, counted))
+        values = F.cross_entropy(logits, targets, reduction="none")
+        return layout.record.index_select(0, counted), values
 
     def generator(self) -> Any:
         """As `LmModule.generator`."""

@@ -40,8 +40,7 @@ def sizes_of(about: Any, *, positions: int) -> LmSizes:
     ):
         raise InvalidInput(
             "expected a GPT-2 with gelu_new, plain attention and one table of words for"
-            " input and"
-            " output, got a variant"
+            " input and output, got a variant"
         )
     if positions > about.n_positions:
         raise InvalidInput(

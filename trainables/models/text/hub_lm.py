@@ -56,10 +56,8 @@ _WEIGHT_FILES = (
     *("pytorch_model.bin", "pytorch_model.bin.index.json"),
 )
 _WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
-_TOKENIZER, _BASE = (
-    "tokenizer",
-    "base",
-)  # folders, `base` also as the name of an encoder
+# Folders, `base` also as the name of an encoder.
+_TOKENIZER, _BASE = "tokenizer", "base"
 
 
 class HubLm(Foreign, LmModule):
@@ -71,7 +69,6 @@ class HubLm(Foreign, LmModule):
         super().__init__()
         self.hold(inner)
         self.provenance = provenance
-        self.vocabulary = int(inner.config.vocab_size)  # type: ignore[union-attr,arg-type]  # theirs
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
@@ -108,9 +105,8 @@ class HubLm(Foreign, LmModule):
         from transformers import GenerationConfig
 
         self.name_rows(None)
-        self.inner.generation_config = (
-            GenerationConfig()
-        )  # its folder may say how to draw
+        # Its folder may say how to draw.
+        self.inner.generation_config = GenerationConfig()
         return self.inner
 
 
@@ -124,7 +120,8 @@ def _batches(model: HubLm) -> list[TextBatch]:
 
 def _tokens(model: HubLm, number: int) -> Tensor:
     drawn = torch.Generator().manual_seed(0)
-    tokens = torch.randint(model.vocabulary, (number,), generator=drawn)
+    size: int = model.inner.config.vocab_size  # type: ignore[union-attr,assignment]  # theirs
+    tokens = torch.randint(size, (number,), generator=drawn)
     return tokens.to(next(model.parameters()).device)
 
 
@@ -147,15 +144,13 @@ def require_records_apart(model: HubLm, *, longest: int, name: str) -> None:
     if not _first_losses_agree(model, [short], [short, longest]):
         raise InvalidInput(
             "expected model.encoder to be a model that processes each record"
-            " independently, got"
-            f" {name!r}: a record's loss changes with the record beside it, so clipping"
-            " bounds nothing"
+            f" independently, got {name!r}: a record's loss changes with the record"
+            " beside it, so clipping bounds nothing"
         )
     if not _first_losses_agree(model, [short], [longest]):
         raise InvalidInput(
             f"expected model.encoder to be a causal LM, got {name!r}: a token's loss"
-            f" changes with"
-            " the tokens behind it"
+            " changes with the tokens behind it"
         )
 
 
@@ -218,8 +213,7 @@ class Pretrained:
         elif synthesis.lora_rank is None:
             raise InvalidInput(
                 f"expected synthesis.lora_rank with model.encoder={name!r}: only"
-                f" GPT-2's layers"
-                " compute per-example norms for all weights"
+                " GPT-2's layers compute per-example norms for all weights"
             )
         longest = (
             getattr(about, "max_position_embeddings", None) or synthesis.max_tokens
@@ -227,14 +221,12 @@ class Pretrained:
         if synthesis.max_tokens > longest:
             raise InvalidInput(
                 f"expected synthesis.max_tokens <= {longest} with"
-                f" model.encoder={name!r}, got"
-                f" {synthesis.max_tokens}"
+                f" model.encoder={name!r}, got {synthesis.max_tokens}"
             )
         if tokenizer.size > vocabulary:
             raise InvalidInput(
                 f"expected a tokenizer of at most {vocabulary} ids in"
-                f" model.encoder={name!r}, got"
-                f" one of {tokenizer.size}"
+                f" model.encoder={name!r}, got one of {tokenizer.size}"
             )
         return about, tokenizer
 
@@ -294,8 +286,9 @@ class Pretrained:
 
 @dataclass(frozen=True, eq=False)
 class LmSource:
-    """`make()` gives a new model; `from_scratch` is True where it was trained on no
-    text.
+    """Where the models of a trial come from: `make()` gives a new model with the same
+    first weights at each call, `tokenizer` makes its ids, `provenance` says it in
+    words. `from_scratch` is True where the model was trained on no text before.
     """
 
     tokenizer: Tokenizer
@@ -329,16 +322,16 @@ def source_of(
         return LmSource(own, make, f"trained from random weights, {config!r}", True)
     found = Pretrained(config.encoder)
     _, tokenizer = found.fitting(synthesis)
-    return LmSource(
-        tokenizer, partial(found.model, positions=positions), found.provenance, False
-    )
+    make_loaded = partial(found.model, positions=positions)
+    return LmSource(tokenizer, make_loaded, found.provenance, False)
 
 
 def require_source(config: Config, synthesis: SynthesisConfig) -> None:
-    """The checks of `source_of` and of adapting a pretrained model, without reading its
-    weights.
+    """Check what `source_of` and adapting a pretrained model would need, without
+    reading its weights: its config, its tokenizer, a file of weights, and linear maps
+    for adapters of `synthesis.lora_rank`, tried on shapes alone.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput for the first thing that does not fit.
     """
     from transformers import AutoModelForCausalLM
 
@@ -361,17 +354,17 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
 def save_lm(
     models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path
 ) -> None:
-    """Write models that share a tokenizer; of a model of the hub only the trained
-    weights.
+    """Write the models of the stages, which share a tokenizer, into `folder`: weights
+    as safetensors, each name behind its stage's, and sizes as JSON. Of a model of the
+    hub only the trained weights are written, with the digest of its base.
     """
     make_folder(folder)
-    tensors, sizes = {}, {}
-    for stage, model in models.items():
-        if isinstance(model, CausalLm):
-            sizes[stage] = asdict(model.sizes)
-        for name, tensor in model.state_dict().items():
-            tensors[f"{stage}.{name}"] = tensor
-    write_tensors(folder / _WEIGHTS, tensors)
+    sizes = {
+        stage: asdict(model.sizes)
+        for stage, model in models.items()
+        if isinstance(model, CausalLm)
+    }
+    write_tensors(folder / _WEIGHTS, nn.ModuleDict(models).state_dict())
     dump_json(folder / _SIZES, sizes, indent=1)
     adapted = [model for stage, model in models.items() if stage not in sizes]
     if adapted:
@@ -391,7 +384,14 @@ def load_lm(
     Raises: InvalidInput where the folder lacks weights or a tokenizer, they are
     damaged, or the weights are not all those of the models and no others.
     """
-    tensors, sizes = _read(folder)
+    file = folder / _WEIGHTS
+    try:
+        tensors = load_file(str(file))
+    except (OSError, ValueError, SafetensorError):
+        raise InvalidInput(
+            f"expected the weights of a causal LM in {file}, got none or a damaged file"
+        ) from None
+    sizes = read_written_json(folder / _SIZES)
     scratch = config.encoder == "scratch"
     tokenizer: Tokenizer = (
         load_bpe(folder)
@@ -410,8 +410,15 @@ def load_lm(
             model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
         if not owned:
             _refuse_another_base(folder, model)
-        own = part_of(tensors, stage)
-        _load(model, own, where=f"of the stage {stage} in {folder / _WEIGHTS}")
+        own, where = part_of(tensors, stage), f"of the stage {stage} in {file}"
+        try:
+            model.load_state_dict(own)  # a missing one would stay random
+        except RuntimeError:
+            raise InvalidInput(
+                f"expected the weights {where} of the model, got others"
+            ) from None
+        if not all(tensor.isfinite().all() for tensor in own.values()):
+            raise InvalidInput(f"expected finite weights {where}, got others")
         models[stage] = model.eval()
     return models, tokenizer
 
@@ -439,18 +446,6 @@ def copy_base(encoder: str, source: Path, target: Path) -> str:
     return _BASE
 
 
-def _read(folder: Path) -> tuple[dict[str, Tensor], Any]:
-    try:
-        tensors = load_file(str(folder / _WEIGHTS))
-    except (OSError, ValueError, SafetensorError):
-        raise InvalidInput(
-            f"expected the weights of a causal LM in {folder / _WEIGHTS}, got none or a"
-            f" damaged"
-            " file"
-        ) from None
-    return tensors, read_written_json(folder / _SIZES)
-
-
 def _of_sizes(
     folder: Path, sizes: Any, stage: str, synthesis: SynthesisConfig
 ) -> CausalLm:
@@ -466,13 +461,12 @@ def _of_sizes(
     ):
         raise InvalidInput(
             f"expected the sizes of the stage {stage} in {folder / _SIZES}, got none"
-            f" that fit"
+            " that fit"
         ) from None
     if synthesis.max_tokens > model.sizes.positions:
         raise InvalidInput(
             f"expected synthesis.max_tokens <= {model.sizes.positions}, the positions"
-            f" in"
-            f" {folder / _SIZES}, got {synthesis.max_tokens}"
+            f" in {folder / _SIZES}, got {synthesis.max_tokens}"
         )
     return model
 
@@ -485,10 +479,8 @@ def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
     except InvalidInput:
         raise InvalidInput(
             f"expected the weights that the adapters in {folder} belong on in {own} or"
-            f" at"
-            f" model.encoder={config.encoder!r}, got none that load here (the hub is"
-            f" not asked for"
-            " a folder's weights; `hf download` keeps them)"
+            f" at model.encoder={config.encoder!r}, got none that load here (the hub is"
+            " not asked for a folder's weights; `hf download` keeps them)"
         ) from None
 
 
@@ -503,7 +495,7 @@ def _refuse_another_base(folder: Path, model: nn.Module) -> None:
     if wanted != _digest(model):
         raise InvalidInput(
             f"expected the weights that the adapters in {folder} were trained on, got"
-            f" others"
+            " others"
         )
 
 
@@ -515,17 +507,3 @@ def _digest(model: nn.Module) -> str:
             digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _load(model: nn.Module, own: dict[str, Tensor], *, where: str) -> None:
-    """Load a model's state, whose tensors must match; a missing one would stay
-    random.
-    """
-    try:
-        model.load_state_dict(own)
-    except RuntimeError:
-        raise InvalidInput(
-            f"expected the weights {where} of the model, got others"
-        ) from None
-    if not all(tensor.isfinite().all() for tensor in own.values()):
-        raise InvalidInput(f"expected finite weights {where}, got others")

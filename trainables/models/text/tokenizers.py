@@ -14,7 +14,6 @@ from trainables.io.files import make_folder
 
 _BEGIN, _SEPARATOR, _END = "<begin>", "<separator>", "<end>"
 _FILE = "tokenizer.json"
-LEAST_SIZE = 300  # 256 bytes, the marks, some merges
 
 
 def _spaced(text: str) -> str:
@@ -31,8 +30,7 @@ class _Marked:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, marks left out."""
-        text: str = self._inner.decode(self._without_marks(ids))
-        return text.strip()
+        return str(self._inner.decode(self._without_marks(ids))).strip()
 
     def _without_marks(self, ids: Sequence[int]) -> list[int]:
         return [int(i) for i in ids if i not in (self.begin, self.separator, self.end)]
@@ -51,13 +49,11 @@ class PublicBpe(_Marked):
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text; the names of the marks are cut like any other text."""
-        ids: list[int] = self._inner.encode(_spaced(text), add_special_tokens=False).ids
-        return ids
+        return list(self._inner.encode(_spaced(text), add_special_tokens=False).ids)
 
     def to_json(self) -> str:
         """The format of the tokenizers library."""
-        text: str = self._inner.to_str()
-        return text
+        return str(self._inner.to_str())
 
     def save(self, folder: Path) -> None:
         """Write `tokenizer.json`."""
@@ -65,17 +61,11 @@ class PublicBpe(_Marked):
 
 
 def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:
-    """A BPE of at most `size` ids. The texts must be public, because its merges reveal
-    them.
-
-    Raises: InvalidInput for a size below 300.
+    """A BPE of at most `size` ids, at least 300: 256 bytes, the marks, some merges. The
+    texts must be public, because its merges reveal them.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    if size < LEAST_SIZE:
-        raise InvalidInput(
-            f"expected synthesis.vocabulary_size >= {LEAST_SIZE}, got {size}"
-        )
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [

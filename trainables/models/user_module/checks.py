@@ -2,14 +2,10 @@
 line.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
 from trainables.dp import per_record
-from trainables.errors import InvalidInput
 from trainables.models.user_module import factory as factories
 from trainables.models.user_module.graph import are_close
 from trainables.models.user_module.network import OwnModel, drawn_from
@@ -48,16 +44,14 @@ def _require_no_mixing(
     for training in (False, True):
         found = []
         for words in (records, others):
-            with (
-                _in_mode(model, training=training),
-                drawn_from(1, model),
-            ):  # equal masks
+            model.train(training)
+            with drawn_from(1, model):  # equal masks
                 loss = model(words, tags, intents)[0]
                 grads = torch.autograd.grad(loss, parameters, allow_unused=True)
             found.append([g.to_dense() for g in grads if g is not None])
         if not all(are_close(a, b) for a, b in zip(*found, strict=True)):
-            raise _refusal(
-                model,
+            raise factories.refusal(
+                model.factory,
                 "that processes each record independently (layer norm instead of batch"
                 " norm)",
                 "a record's gradient that changes with the records beside it",
@@ -66,13 +60,13 @@ def _require_no_mixing(
 
 def _require_gradients(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
     names, parameters = zip(*model.trained, strict=True)
-    with _in_mode(model, training=True):
-        loss = model(*inputs)[0]
-        grads = torch.autograd.grad(loss, parameters, allow_unused=True)
+    model.train()
+    loss = model(*inputs)[0]
+    grads = torch.autograd.grad(loss, parameters, allow_unused=True)
     unused = [name for name, grad in zip(names, grads, strict=True) if grad is None]
     if unused:
-        raise _refusal(
-            model,
+        raise factories.refusal(
+            model.factory,
             "whose weights all reach the loss (requires_grad_(False) for others)",
             f"no gradient for {unused[0]}"
             + (f" and {len(unused) - 1} others" if unused[1:] else ""),
@@ -81,43 +75,23 @@ def _require_gradients(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -
 
 def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
     """Compare the gradients of `torch.func` with a backward pass for each record."""
-    with _in_mode(model, training=True):
-        try:
-            per_record.gradients(model, inputs)
-        except Exception as error:
-            raise _refusal(
-                model,
-                "that torch.func can differentiate record by record (no in-place change"
-                " of its own"
-                " tensors, no .item(), no nn.LSTM or nn.GRU: see"
-                " docs/guides/own_model.md)",
-                factories.one_line_of(error),
-            ) from error
-    with _in_mode(model, training=False):
-        found, _ = per_record.gradients(model, inputs)
-        for record in range(_RECORDS):
-            (loss,) = model(*(x[record : record + 1] for x in inputs))
-            names, parameters = zip(*model.trained, strict=True)
-            for name, truth in zip(
-                names, torch.autograd.grad(loss, parameters), strict=True
-            ):
-                if not are_close(found[f"module.{name}"][record], truth):
-                    raise _refusal(
-                        model,
-                        "whose gradients are the same by torch.func and by backward",
-                        f"others for {name}",
-                    )
-
-
-@contextmanager
-def _in_mode(model: OwnModel, *, training: bool) -> Iterator[None]:
-    was = model.training
-    model.train(training)
-    try:
-        yield
-    finally:
-        model.train(was)
-
-
-def _refusal(model: OwnModel, wanted: str, got: str) -> InvalidInput:
-    return factories.refusal(model.factory, wanted, got)
+    model.train()
+    with factories.refusing(
+        model.factory,
+        "that torch.func can differentiate record by record (no in-place change of its"
+        " own tensors, no .item(), no nn.LSTM or nn.GRU: see docs/guides/own_model.md)",
+    ):
+        per_record.gradients(model, inputs)
+    model.eval()
+    found, _ = per_record.gradients(model, inputs)
+    names, parameters = zip(*model.trained, strict=True)
+    for record in range(_RECORDS):
+        (loss,) = model(*(x[record : record + 1] for x in inputs))
+        truths = torch.autograd.grad(loss, parameters)
+        for name, truth in zip(names, truths, strict=True):
+            if not are_close(found[f"module.{name}"][record], truth):
+                raise factories.refusal(
+                    model.factory,
+                    "whose gradients are the same by torch.func and by backward",
+                    f"others for {name}",
+                )

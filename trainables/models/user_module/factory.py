@@ -8,7 +8,8 @@ import hashlib
 import importlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,16 @@ def digest_of(factory: str) -> str:
     Raises: InvalidInput where the name is invalid or has no source file.
     """
     module, _ = _parts(factory)
-    _with_working_directory()
+    here = str(Path.cwd())
+    if here not in sys.path:  # for good, because imported code may import more later
+        sys.path.append(here)
+    importlib.invalidate_caches()
     spec = _find(module)
     place = None if spec is None or spec.origin is None else Path(spec.origin)
     if place is None or not place.is_file():
         raise InvalidInput(
-            f"expected model.factory={_FORM} of a file that can be imported from"
-            f" {Path.cwd()} or the Python path, got {factory!r}"
+            f"expected model.factory={_FORM} of a file that can be imported from {here}"
+            f" or the Python path, got {factory!r}"
         )
     return hashlib.sha256(place.read_bytes()).hexdigest()
 
@@ -45,9 +49,8 @@ def require_source(factory: str, source: str | None) -> None:
     if found != source:
         raise InvalidInput(
             f"expected model.factory={factory} with the source that was planned"
-            f" (SHA-256"
-            f" {str(source)[:12]}), got another ({found[:12]}): plan again, or restore"
-            f" the old file"
+            f" (SHA-256 {str(source)[:12]}), got another ({found[:12]}): plan again, or"
+            " restore the old file"
         )
 
 
@@ -81,6 +84,19 @@ def refusal(factory: str, wanted: str, got: str) -> InvalidInput:
     )
 
 
+@contextmanager
+def refusing(factory: str, wanted: str) -> Iterator[None]:
+    """A context of the user's code, in which any failure is a refusal of a module that
+    is not what is `wanted`.
+
+    Raises: InvalidInput with the failure in one line.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise refusal(factory, wanted, one_line_of(error)) from error
+
+
 def one_line_of(error: BaseException) -> str:
     """An error of the user's code, in one line."""
     return one_line(f"{type(error).__name__}: {error}", characters=200)
@@ -104,13 +120,3 @@ def _find(module: str) -> ModuleSpec | None:
             return None
         path = list(spec.submodule_search_locations or ())
     return spec
-
-
-def _with_working_directory() -> None:
-    """Add the working directory permanently, because imported code may import more
-    later.
-    """
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
-    importlib.invalidate_caches()

@@ -32,12 +32,10 @@ class Described:
     """
 
     modules: list[str]
-    parameters: list[
-        tuple[str, int, bool]
-    ]  # (name, place in `tensors`, whether it is trained)
-    buffers: list[
-        tuple[str, int, bool]
-    ]  # (name, place in `tensors`, whether it is saved)
+    # (name, place in `tensors`, whether it is trained)
+    parameters: list[tuple[str, int, bool]]
+    # (name, place in `tensors`, whether it is saved)
+    buffers: list[tuple[str, int, bool]]
     tensors: list[Tensor]
     longest: int | None  # the most words of a record that a pass can take
     encodes: bool  # whether it has an `encode_word`
@@ -49,11 +47,10 @@ class Described:
     def of(cls, answer: dict[str, Any], *, factory: str) -> "Described":
         """Raises: InvalidInput for a graph that would keep something."""
         graphs, inputs = {}, {}
-        for training, name in ((True, "training"), (False, "evaluation")):
-            with warnings.catch_warnings(
-                action="ignore", category=FutureWarning
-            ):  # of torch's own
-                program = load(io.BytesIO(answer.pop(name).numpy().tobytes()))
+        for training, content in answer.pop("graphs").items():
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):
+                # Of torch's own.
+                program = load(io.BytesIO(content.numpy().tobytes()))
                 require_pure(program, factory)
             inputs[training] = list(inputs_of(program))
             graphs[training] = _on_device(program.graph_module, torch.device("cpu"))
@@ -69,22 +66,18 @@ class Graph(nn.Module):
         super().__init__()
         self._own_factory, self._own_longest = factory, found.longest
         for name in found.modules:
-            _parent_of(self, name).add_module(name.rpartition(".")[2], nn.Module())
+            parent, own = self._own_place_of(name)
+            parent.add_module(own, nn.Module())
         shared: dict[int, nn.Parameter] = {}
         for name, place, is_trained in found.parameters:
-            if place not in shared:
-                shared[place] = nn.Parameter(
-                    found.tensors[place].clone(), requires_grad=is_trained
-                )
-            _parent_of(self, name).register_parameter(
-                name.rpartition(".")[2], shared[place]
-            )
+            weight = nn.Parameter(found.tensors[place].clone(), is_trained)
+            parent, own = self._own_place_of(name)
+            parent.register_parameter(own, shared.setdefault(place, weight))
         copies: dict[int, Tensor] = {}
         for name, place, is_saved in found.buffers:
             buffer = copies.setdefault(place, found.tensors[place].clone())
-            _parent_of(self, name).register_buffer(
-                name.rpartition(".")[2], buffer, persistent=is_saved
-            )
+            parent, own = self._own_place_of(name)
+            parent.register_buffer(own, buffer, persistent=is_saved)
         self._own_graphs = dict(found.graphs)
         self._own_inputs: dict[bool, list[str]] = {}
         for training, inputs in found.inputs.items():
@@ -95,6 +88,11 @@ class Graph(nn.Module):
                     self.register_buffer(name, target.clone(), persistent=False)
                 names.append(name)
             self._own_inputs[training] = names
+
+    def _own_place_of(self, name: str) -> tuple[nn.Module, str]:
+        """The module that has what `name` names, and its name in it."""
+        parent, _, own = name.rpartition(".")
+        return self.get_submodule(parent), own
 
     def forward(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """Words [B, T] or [B, T, F] -> scores of tags [B, T, tags] and of intents [B,
@@ -114,8 +112,8 @@ class Graph(nn.Module):
         if self._own_longest is not None and words > self._own_longest:
             raise InvalidInput(
                 f"expected records of at most {self._own_longest} words, which the"
-                f" forward of"
-                f" model.factory={self._own_factory} can take, got longer ones"
+                f" forward of model.factory={self._own_factory} can take, got longer"
+                " ones"
             )
 
     def _apply(self, *given: Any, **fields: Any) -> Any:
@@ -190,8 +188,7 @@ def unchanged(module: nn.Module, *, deep: bool) -> Iterator[None]:
         if not is_same:
             raise TrialFailed(
                 f"expected weights and buffers that a pass leaves alone, got {name}"
-                f" changed: it"
-                " would carry records past the noise"
+                " changed: it would carry records past the noise"
             )
 
 
@@ -205,17 +202,12 @@ def _bits_of(tensor: Tensor) -> Tensor:
     return tensor.detach().to_dense().contiguous().reshape(-1).view(torch.uint8)
 
 
-def _parent_of(module: nn.Module, name: str) -> nn.Module:
-    return module.get_submodule(name.rpartition(".")[0])
-
-
 def _on_device(graph: fx.GraphModule, device: torch.device) -> fx.GraphModule:
     """The graph with `device` wherever an operation names one, and without torch's
     notes of the precision that was traced: a pass may have another one.
     """
-    with warnings.catch_warnings(
-        action="ignore", category=FutureWarning
-    ):  # of torch's own
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        # Of torch's own.
         moved = copy.deepcopy(graph)
     for part in moved.modules():
         if isinstance(part, fx.GraphModule):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus
 from trainables.data.records import LabelSchema
-from trainables.dp.layers.packing import ByLength, by_length, time_major
+from trainables.dp.layers.packing import by_length, time_major
 from trainables.dp.seeding import stream_seed
 from trainables.models.encoders.word_vectors import bucket
 from trainables.models.module import Config
@@ -31,7 +31,10 @@ from trainables.models.user_module.graph import Described, Graph, unchanged
 
 
 class OwnModel(NluModel):
-    """See the module. Packed inputs: `words` [T] or [T, F]."""
+    """A user's module as an intent-and-slot model, run as graphs without its Python
+    (see `graph`). It has heads of its own, so those of the base are not used; gradients
+    are formed record by record. Packed inputs: `words` [T] or [T, F].
+    """
 
     def __init__(
         self, described: Described, config: Config, schema: LabelSchema, *, seed: int
@@ -43,8 +46,7 @@ class OwnModel(NluModel):
         self.factory = config.factory
         self.provenance = (
             f"own code {config.factory} (SHA-256 {(config.source or '')[:12]}); what"
-            f" its weights"
-            " start from is known to its author alone"
+            " its weights start from is known to its author alone"
         )
         self.forbid_broken_spans(schema)
         self._config, self._schema = config, schema
@@ -131,29 +133,25 @@ class OwnModel(NluModel):
         """[B]: cross-entropy of the intent plus the sum over tokens of theirs, in nats.
         A label that the schema lacks (-1) adds nothing.
         """
-        found, order = [], []
-        for places, inputs in self.record_groups(batch):
-            found.append(self(*inputs))
-            order.append(places)
-        return torch.cat(found).index_select(0, torch.cat(order).argsort())
+        found = [
+            (self(*inputs), places) for places, inputs in self.record_groups(batch)
+        ]
+        losses, order = map(torch.cat, zip(*found, strict=True))
+        return losses.index_select(0, order.argsort())
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """The scores: of tokens in time-major order, of records in the batch's
         order.
         """
-        of_tags, of_intents, order = [], [], []
-        layout: ByLength = by_length(batch.lengths)
+        found = []
         for places, (words,) in self._groups(batch, batch.inputs["words"]):
             tags, intents = self.module(words)
-            of_tags.append(tags.flatten(0, 1))
-            of_intents.append(intents)
-            order.append(places)
-        tokens = time_major(batch.lengths)
-        packed = torch.cat(of_tags).float().index_select(0, layout.place)
-        records = (
-            torch.cat(of_intents).float().index_select(0, torch.cat(order).argsort())
-        )
-        return Encoded(packed.index_select(0, tokens.source), records, tokens)
+            found.append((tags.flatten(0, 1).float(), intents.float(), places))
+        of_tags, of_intents, order = map(torch.cat, zip(*found, strict=True))
+        layout = time_major(batch.lengths)
+        packed = of_tags.index_select(0, by_length(batch.lengths).place)
+        records = of_intents.index_select(0, order.argsort())
+        return Encoded(packed.index_select(0, layout.source), records, layout)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         return encoded.sentence, encoded.tokens

@@ -63,20 +63,16 @@ def encoded_in_two_orders(
         _started(config, schema, seed, there) as one,
         _started(config, schema, seed, back) as other,
     ):
-        found, again = (
-            _answer(one, config)["numbers"],
-            _answer(other, config)["numbers"].flip(0),
-        )
+        found: Tensor = _answer(one, config)["numbers"]
+        again = _answer(other, config)["numbers"].flip(0)
     if not torch.equal(found, again):
         raise InvalidInput(
             f"expected encode_word of model.factory={config.factory} to be a function"
-            f" of the word"
-            " (a hash of fixed seed, or a public vocabulary that is complete before the"
-            " first"
-            " word), got numbers that depend on the order of words or on the process"
+            " of the word (a hash of fixed seed, or a public vocabulary that is"
+            " complete before the first word), got numbers that depend on the order of"
+            " words or on the process"
         )
-    numbers: Tensor = found
-    return numbers
+    return found
 
 
 @contextmanager
@@ -114,8 +110,7 @@ def _answer(process: "subprocess.Popen[bytes]", config: Config) -> dict[str, Any
     if not size or len(found) < size:
         raise InvalidInput(
             f"expected code of model.factory={config.factory} that runs to its end, got"
-            f" a process"
-            f" that ended with exit code {process.wait()}"
+            f" a process that ended with exit code {process.wait()}"
         )
     answer: dict[str, Any] = torch.load(io.BytesIO(found), weights_only=True)
     if "refused" in answer:

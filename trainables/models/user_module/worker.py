@@ -44,6 +44,7 @@ _WORDS = (
 )
 _TRACED = (3, 4)  # records and words of the pass that is traced
 _COMPARED = (_TRACED, (1, 1), (1, 5), (2, 2), (4, 1), (2, 9))
+_READS_WORDS = "whose forward(words) takes [records, words]"
 _LONGEST = re.compile(r"length = Dim\('length', max=(\d+)\)")
 
 
@@ -80,8 +81,8 @@ def built_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module
         except Exception as error:
             raise InvalidInput(
                 f"expected model.factory={config.factory} to make a module with"
-                f" model.options="
-                f"{sorted(config.options)}, got {factories.one_line_of(error)}"
+                f" model.options={sorted(config.options)}, got"
+                f" {factories.one_line_of(error)}"
             ) from error
     if not isinstance(found, nn.Module):
         raise InvalidInput(
@@ -104,8 +105,7 @@ def numbers_of(module: nn.Module, config: Config, words: Sequence[str]) -> Tenso
     except Exception as error:  # noqa: BLE001  the user's own code; its message may quote words
         raise InvalidInput(
             f"expected encode_word of model.factory={config.factory} to give each word"
-            f" one"
-            f" number, or equally many, got {type(error).__name__}"
+            f" one number, or equally many, got {type(error).__name__}"
         ) from None
 
 
@@ -122,7 +122,14 @@ def described(module: nn.Module, config: Config, schema: LabelSchema) -> dict[st
         program, longest = _traced(module, config, numbers, training=training)
         lengths += [] if longest is None else [longest]
         _require_same(module, config, program, numbers, longest, training=training)
-        graphs[training] = _bytes_of(program, config)
+        content = io.BytesIO()
+        with factories.refusing(
+            config.factory, "whose forward is made of torch's own operations"
+        ):
+            save(program, content)
+        graphs[training] = torch.frombuffer(
+            bytearray(content.getvalue()), dtype=torch.uint8
+        )
     tensors: list[Tensor] = []
     places: dict[int, int] = {}
 
@@ -145,8 +152,7 @@ def described(module: nn.Module, config: Config, schema: LabelSchema) -> dict[st
             for name, buffer in module.named_buffers(remove_duplicate=False)
         ],
         "tensors": tensors,
-        "training": graphs[True],
-        "evaluation": graphs[False],
+        "graphs": graphs,
         "longest": min(lengths, default=None),
         "encodes": hasattr(module, "encode_word"),
         "numbers": numbers,
@@ -174,9 +180,8 @@ def _require_weights(module: nn.Module, config: Config) -> None:
         if tensor.layout is not torch.strided or not tensor.numel():
             continue
         other = places.setdefault(tensor.untyped_storage().data_ptr(), name)
-        if other != name and other in dict(
-            trained
-        ):  # each would have an optimiser of its own
+        # Each would have an optimiser of its own.
+        if other != name and other in dict(trained):
             raise factories.refusal(
                 config.factory,
                 "whose weights share no memory or are one parameter (b.weight ="
@@ -193,15 +198,8 @@ def _require_scores(
     for shape in (_TRACED, (_TRACED[0], 1)):
         words = _drawn(numbers, shape)
         wanted = [(*shape, len(schema.tags)), (shape[0], len(schema.intents))]
-        try:
-            with torch.no_grad():
-                found, again = module(words), module(words)
-        except Exception as error:
-            raise factories.refusal(
-                config.factory,
-                "whose forward(words) takes [records, words]",
-                factories.one_line_of(error),
-            ) from error
+        with factories.refusing(config.factory, _READS_WORDS), torch.no_grad():
+            found, again = module(words), module(words)
         shapes = (
             [
                 tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
@@ -250,10 +248,9 @@ def _traced(
             raise factories.refusal(
                 config.factory,
                 "whose forward torch.export can trace for any number of records and"
-                " words"
-                " (no branch on a value or on a number of words, no .item(), no NumPy,"
-                " no"
-                " functools.cache, no nn.LSTM or nn.GRU: see docs/guides/own_model.md)",
+                " words (no branch on a value or on a number of words, no .item(), no"
+                " NumPy, no functools.cache, no nn.LSTM or nn.GRU: see"
+                " docs/guides/own_model.md)",
                 factories.one_line_of(error),
             ) from error
     if before != _other_draws():
@@ -268,9 +265,7 @@ def _traced(
 
 def _other_draws() -> object:
     """The state of the generators of Python and NumPy."""
-    of_numpy: Any = np.random.get_state()
-    name, keys, *place = of_numpy
-    return random.getstate(), name, keys.tobytes(), place
+    return random.getstate(), pickle.dumps(np.random.get_state())
 
 
 def _require_same(
@@ -287,10 +282,9 @@ def _require_same(
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
     }
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    weights = {p.untyped_storage().data_ptr() for p in parameters}
     given = []
-    weights = {
-        p.untyped_storage().data_ptr() for p in module.parameters() if p.requires_grad
-    }
     for is_named, target in inputs_of(program):
         if not is_named and target.untyped_storage().data_ptr() in weights:
             raise factories.refusal(
@@ -299,7 +293,6 @@ def _require_same(
                 "one in a list or a closure, whose graph would keep its first values",
             )
         given.append(values[target] if is_named else target)
-    parameters = [p for p in module.parameters() if p.requires_grad]
     for records, length in _COMPARED:
         words = _drawn(numbers, (records, min(length, longest or length)))
         found = []
@@ -311,49 +304,24 @@ def _require_same(
             module.train(training)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
-                try:
+                with factories.refusing(config.factory, _READS_WORDS):
                     scores = call(words)
                     loss = sum((each.sin() * each).sum() for each in scores)
                     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-                except Exception as error:
-                    raise factories.refusal(
-                        config.factory,
-                        "whose forward(words) takes [records, words]",
-                        factories.one_line_of(error),
-                    ) from error
-            found.append(
-                [
-                    *scores,
-                    *(
-                        torch.zeros(()) if g is None else g.to_dense()
-                        for g in gradients
-                    ),
-                ]
-            )
+            zero = torch.zeros(())
+            dense = (zero if each is None else each.to_dense() for each in gradients)
+            found.append([*scores, *dense])
         if not all(
             a.shape == b.shape and are_close(a, b) for a, b in zip(*found, strict=True)
         ):
             raise factories.refusal(
                 config.factory,
                 "whose forward gives at each call what its graph by torch.export gives"
-                " (nothing"
-                " that an earlier call has left; no branch on a number of words)",
+                " (nothing that an earlier call has left; no branch on a number of"
+                " words)",
                 f"others for {records} records of {words.shape[1]} words in"
                 f" {'training' if training else 'evaluation'}",
             )
-
-
-def _bytes_of(program: ExportedProgram, config: Config) -> Tensor:
-    found = io.BytesIO()
-    try:
-        save(program, found)
-    except Exception as error:
-        raise factories.refusal(
-            config.factory,
-            "whose forward is made of torch's own operations",
-            factories.one_line_of(error),
-        ) from error
-    return torch.frombuffer(bytearray(found.getvalue()), dtype=torch.uint8)
 
 
 def _drawn(numbers: Tensor, shape: tuple[int, int]) -> Tensor:
