@@ -362,21 +362,32 @@ def meaning_of(
     found: Certificate,
     *,
     effort: Effort = "exact",
-    fprs: tuple[float, ...] = FPRS,
 ) -> ClaimMeaning:
-    """What the certificate `found` of releases allows an attacker, from all pairs
-    (epsilon, delta) that are known to hold of them. Those of one relation and unit are
-    one mechanism with a profile; of others the certified pair alone is known, as it is
-    of couples, whose relation depends on their number, and of a filter.
+    """What the certificate `found` of releases allows an attacker."""
+    pairs = pairs_of(what, found, effort=effort)
+    return meaning(found.epsilon, delta=found.delta, profile=pairs)
+
+
+def pairs_of(
+    what: Release | Sequence[Release],
+    found: Certificate,
+    *,
+    effort: Effort,
+    fprs: tuple[float, ...] = FPRS,
+) -> list[tuple[float, float]]:
+    """All pairs (epsilon, delta) that are known to hold of releases with the
+    certificate `found`. Those of one relation and unit are one mechanism with a
+    profile; of others the certified pair alone is known, as it is of couples, whose
+    relation depends on their number, and of a filter.
     """
     every = (what,) if isinstance(what, Training | Unaccounted | BestOf) else what
     whole = as_one(every)
-    pairs: list[tuple[float, float]] = []
+    pairs = [(found.epsilon, found.delta)]
     if whole and found.accountant in OWN and math.isfinite(found.epsilon):
-        pairs = profile(
+        pairs += profile(
             whole, found.accountant, delta=found.delta, effort=effort, fprs=fprs
         )
-    return meaning(found.epsilon, delta=found.delta, profile=pairs)
+    return pairs
 
 
 def as_one(every: Sequence[Release]) -> Release | None:
