@@ -140,10 +140,10 @@ def profile(
 
 def _delta_at(losses: Losses, epsilon: float) -> float:
     """delta(epsilon), as in `epsilon_at`."""
-    first = max(0, math.ceil(epsilon / losses.grid) - losses.lowest)
-    masses = losses.masses[first:]
-    above = (np.arange(len(masses)) + first + losses.lowest) * losses.grid - epsilon
-    return losses.infinite + float(-np.expm1(-np.maximum(above, 0.0)) @ masses)
+    at = (losses.lowest + np.arange(len(losses.masses))) * losses.grid
+    return losses.infinite - float(
+        np.expm1(np.minimum(epsilon - at, 0)) @ losses.masses
+    )
 
 
 def rounding(steps: tuple[Step, ...]) -> float:
