@@ -1,7 +1,7 @@
 """The meaning of a trial's claim, from the accountant's whole privacy profile."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -11,9 +11,21 @@ from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
 from tests.accountants.outside import events_of
-from trainables.dp.accounting import account, certify, library, pld, release
+from trainables.cards.card import make, read, with_sweep
+from trainables.cards.page import to_markdown
+from trainables.dp.accounting import (
+    Account,
+    RdpFilter,
+    account,
+    certify,
+    library,
+    pld,
+    release,
+    with_risk,
+)
 from trainables.dp.accounting.certification import meaning_of
 from trainables.dp.accounting.privacy_semantics import meaning
+from trainables.dp.accounting.rounding import percent, risk_sentences
 
 CENTRAL = {"noise_calibration": "central", "microbatch_size": 1}
 
@@ -131,7 +143,7 @@ def test_the_risk_of_sampled_steps_is_that_of_all_pairs(row):
         assert found <= quick <= value + 4e-3  # of a plan, from a coarser grid
 
 
-def test_the_quick_profile_is_at_or_above_the_librarys():
+def test_the_quick_profile_is_the_librarys_up_to_its_rounding():
     steps = release(mechanism("dp_sgd", epochs=3, noise_multiplier=0.8)).steps
     grid = pld.interval(steps, delta=1e-5, points=pld.FINE)
     at = (0.0, 0.013, 0.5, 3.0, 7.0)
@@ -139,7 +151,7 @@ def test_the_quick_profile_is_at_or_above_the_librarys():
     for (_, own), (_, least) in zip(
         quick, library.profile(steps, grid=grid, epsilons=at), strict=True
     ):
-        assert least <= own <= least * (1 + 1e-6) + 1e-9
+        assert least * (1 - 1e-10) <= own <= least * (1 + 1e-6) + 1e-9
 
 
 def test_the_risk_of_a_composition_is_that_of_one_mechanism():
@@ -151,7 +163,7 @@ def test_the_risk_of_a_composition_is_that_of_one_mechanism():
     found = certify([one, one], delta=1e-5)
     together = meaning_of([one, one], found)
     assert together == meaning_of(both, certify(both, delta=1e-5))
-    assert together.max_tpr_1pct > 1.2 * meaning_of(one, found).max_tpr_1pct
+    assert together.max_tpr_1pct > 1.15 * meaning_of(one, found).max_tpr_1pct
 
 
 def test_of_two_units_the_certified_pair_alone_is_known():
@@ -159,3 +171,33 @@ def test_of_two_units_the_certified_pair_alone_is_known():
     other = replace(one, neighboring_relation="replace_one")
     found = certify([one, other], delta=1e-5)
     assert meaning_of([one, other], found) == meaning(found.epsilon, delta=1e-5)
+
+
+def test_a_total_says_its_risk_and_that_of_a_filter_none():
+    """The pair of an RDP filter alone would allow nearly everything."""
+    one = release(mechanism("dp_sgd", epochs=1, noise_multiplier=2.0))
+    found = certify([one, one], delta=1e-5)
+    assert found.max_tpr_1pct is None
+    known = with_risk(found, [one, one]).max_tpr_1pct
+    assert known == meaning_of([one, one], found, effort="total").max_tpr_1pct < 0.1
+    account_of = Account(RdpFilter.of(8.0, delta=1e-5))
+    account_of.put("trial", one, delta=1e-5)
+    assert with_risk(account_of.total(), [one]).max_tpr_1pct is None
+    unlimited = replace(found, epsilon=math.inf)
+    assert with_risk(unlimited, [one, one]).max_tpr_1pct is None
+
+
+def test_the_card_says_it_in_a_sentence_and_one_of_before_opens():
+    built = mechanism("dp_sgd", epochs=1, noise_multiplier=2.0)
+    card = make(built, account(built), trial_id="t", corpus="atis")
+    total = with_risk(certify([release(built)] * 2, delta=1e-5), [release(built)] * 2)
+    page = to_markdown(with_sweep(card, total=asdict(total), refused=""))
+    for risk in (card.max_tpr_1pct, total.max_tpr_1pct):
+        [sentence] = risk_sentences(risk)
+        assert sentence in page
+    assert f"| {percent(card.max_advantage)} |" in page
+    before = card.to_dict()
+    del before["max_advantage"]
+    opened = read(before, where="a file")
+    assert opened.max_advantage is None
+    assert "| largest TPR - FPR | - |" in to_markdown(opened)

@@ -61,8 +61,8 @@ def test_noise_is_a_number_or_one_target():
     assert noise(1.5, target_epsilon=None, target_tpr=None) == 1.5
     assert noise(None, target_epsilon=None, target_tpr=None) is None
     assert noise(None, target_epsilon=None, target_tpr=0.05) == {"target_tpr": 0.05}
-    for given in ((1.0, None, 0.05), (None, 8.0, 0.05), (1.0, 8.0, None)):
-        number, epsilon, tpr = given
+    several = ((1.0, None, 0.05), (None, 8.0, 0.05), (1.0, 8.0, None))
+    for number, epsilon, tpr in several:
         with refused("expected --noise-multiplier, --target-epsilon or --target-tpr"):
             noise(number, target_epsilon=epsilon, target_tpr=tpr)
 

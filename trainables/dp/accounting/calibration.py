@@ -45,7 +45,8 @@ def resolve(
     """A config whose noise multiplier is a number, and its mechanism.
 
     A target becomes the smallest noise multiplier that meets it by
-    `privacy.accountant` or the tightest sound accountant; a number stays as it is. `certified`: see `noise_for`.
+    `privacy.accountant` or the tightest sound accountant; a number stays as it is.
+    `certified`: see `noise_for`.
 
     Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
     """
