@@ -17,7 +17,7 @@ from dashboards.results import Sweep
 from trainables import figures, formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import page
-from trainables.dp.accounting.rounding import format_delta
+from trainables.dp.accounting.rounding import format_delta, risk_sentences
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # Limits that keep a page small: rows of its tables, characters of an included file.
@@ -84,6 +84,7 @@ def _content(sweep: Sweep) -> dict[str, Any]:
         ],
         "bounds": bounds,
         "card": card,
+        "risk_sentences": risk_sentences,
         "card_rows": page.rows(card) if card else [],
         "card_sections": page.sections(card) if card else [],
     }

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from trainables import catalogue
 from trainables.config.mechanism import build, with_noise
-from trainables.config.trial import TargetEpsilon, TrialConfig
+from trainables.config.trial import Target, TrialConfig
 from trainables.dp import accounting
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
@@ -67,19 +67,19 @@ class FigureCache:
     def resolve(
         self, config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
     ) -> tuple[TrialConfig, Mechanism]:
-        """`accountants.resolve` for a plan, with one search for each target epsilon.
+        """`accountants.resolve` for a plan, with one search for each target.
 
         Raises: InvalidInput where the mechanism is refused or no noise reaches the
         target.
         """
         target = config.privacy.noise_multiplier
-        if not isinstance(target, TargetEpsilon):
+        if not isinstance(target, Target):
             return config, build(config, num_records=num_records, undeclared=undeclared)
         unit = build(
             with_noise(config, 1.0), num_records=num_records, undeclared=undeclared
         )
         key = key_of(
-            unit, noise_for=target.target_epsilon, accountant=config.privacy.accountant
+            unit, noise_for=target.model_dump(), accountant=config.privacy.accountant
         )
 
         def search() -> float:

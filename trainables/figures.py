@@ -34,6 +34,8 @@ LEAKAGE = "leakage"
 EPSILON = "epsilon"
 EPSILON_PAPER = "epsilon_paper"
 EPSILON_REPLACE_ONE = "epsilon_replace_one"
+# What the guarantee allows an attacker (`privacy_semantics.ClaimMeaning`).
+RISKS = ("max_tpr_1pct", "max_tpr_01pct", "max_advantage")
 _BOUNDS = {"low": "lower bound of", "high": "upper bound of"}
 _CEILING = "human_ceiling"
 

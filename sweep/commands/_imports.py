@@ -27,7 +27,10 @@ _HELP = {
     "tags": ("FIELD", "Field of the BIO tags."),
     "slots": ("FIELD", "Field of the slots' spans."),
     "part": ("FIELD", "Field of train, validation or test."),
-    "group": ("FIELD", "Field of the record group, such as a user."),
+    "group": (
+        "FIELD",
+        "Field of the record's group, such as a user: the unit of user-level privacy.",
+    ),
     "tokenize": (None, "Tokenize at spaces only, or also at punctuation."),
     "spans": (None, "Unit of spans; default: the one that fits them."),
     "header": (None, "Whether the first line names the columns."),

@@ -44,6 +44,12 @@ def epsilon(
             help="instead of a noise multiplier: find the smallest one for this epsilon"
         ),
     ] = None,
+    target_tpr: Annotated[
+        _Number,
+        typer.Option(
+            help="instead: for this share of members found at 1 % false alarms"
+        ),
+    ] = None,
     delta: Annotated[_Number, typer.Option(help="default: 1e-5, or 1 / (10 n)")] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
     as_json: JsonFlag = False,
@@ -66,7 +72,9 @@ def epsilon(
         "training.epochs": epochs,
         "training.steps": steps,
         "privacy.delta": delta,
-        "privacy.noise_multiplier": calculator.noise(noise_multiplier, target_epsilon),
+        "privacy.noise_multiplier": calculator.noise(
+            noise_multiplier, target_epsilon=target_epsilon, target_tpr=target_tpr
+        ),
     }
     parts = calculator.fields_of(config)
     parts = calculator.change(parts, options, assigned=overrides(assignments))

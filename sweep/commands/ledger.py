@@ -43,7 +43,11 @@ def ledger(
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger
     from sweep.spending.paid import require_whole_ledger
-    from trainables.dp.accounting.rounding import format_delta, format_epsilon
+    from trainables.dp.accounting.rounding import (
+        format_delta,
+        format_epsilon,
+        risk_sentences,
+    )
     from trainables.errors import InvalidInput
 
     if repair and not check:
@@ -82,7 +86,8 @@ def ledger(
         epsilon = format_epsilon(spend.total.epsilon)
         if spend.num_unaccounted:
             epsilon += f" ({format_epsilon(spend.accounted.epsilon)} for the rest)"
-        notes = [
+        notes = risk_sentences(spend.total.max_tpr_1pct)
+        notes += [
             f"shares {num} records with {other[:12]}"
             for other, num in spend.shared.items()
         ]

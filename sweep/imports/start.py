@@ -119,9 +119,10 @@ class StartResult:
             )
         if facts["grouped"]:
             found.append(
-                "Records have groups: with privacy.unit=group the guarantee is for a"
-                " whole group,"
-                " and data.num_records counts groups."
+                "Records have groups: with privacy.unit=group the guarantee is"
+                " user-level: it holds for all records of a group, such as a user (in"
+                " one part, unless the file says otherwise), and data.num_records"
+                " counts groups."
             )
         return found
 

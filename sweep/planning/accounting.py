@@ -14,7 +14,7 @@ from trainables import catalogue
 from trainables.config.trial import (
     DataConfig,
     SynthesisConfig,
-    TargetEpsilon,
+    Target,
     TrainingConfig,
     TrialConfig,
     model_part,
@@ -84,7 +84,7 @@ class Accounting:
             _require_ready(config, self.settings)
         _require_model(config, self.settings)
         starts = self._starts_of(config)
-        calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
+        calibrated = isinstance(config.privacy.noise_multiplier, Target)
         size = size_of(config, self.settings)
         if calibrated:
             status.enter(status.CALIBRATING)
@@ -138,7 +138,7 @@ class Accounting:
 
     def mechanism(self, config: TrialConfig) -> Mechanism:
         """The mechanism that is charged and trained: as a call's, but with the noise of
-        a target epsilon computed and certified here instead of read from the cache, as
+        a target computed and certified here instead of read from the cache, as
         the trial does.
 
         Raises: InvalidInput for a mechanism that is refused.

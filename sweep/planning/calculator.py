@@ -76,16 +76,17 @@ def change(
     return parts
 
 
-def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
-    """The value of the field noise_multiplier: a number, or a target.
+def noise(noise_multiplier: float | None, **targets: float | None) -> Any:
+    """The value of the field noise_multiplier: a number, or a target by its name.
 
-    Raises: InvalidInput where both are given.
+    Raises: InvalidInput where several are given.
     """
-    if target_epsilon is None:
-        return noise_multiplier
-    if noise_multiplier is not None:
-        raise InvalidInput("expected --noise-multiplier or --target-epsilon, got both")
-    return {"target_epsilon": target_epsilon}
+    given = {name: value for name, value in targets.items() if value is not None}
+    if len(given) + (noise_multiplier is not None) > 1:
+        raise InvalidInput(
+            "expected --noise-multiplier, --target-epsilon or --target-tpr, got several"
+        )
+    return given or noise_multiplier
 
 
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:

@@ -14,7 +14,11 @@ from trainables import formats
 from trainables.cards.card import Total
 from trainables.dp import accounting
 from trainables.dp.accounting.releases import once
-from trainables.dp.accounting.rounding import format_delta, format_epsilon
+from trainables.dp.accounting.rounding import (
+    format_delta,
+    format_epsilon,
+    risk_sentences,
+)
 from trainables.figure_cache import key_of, kind_of
 
 
@@ -82,14 +86,16 @@ def total_of_plan(
         own = (accounting.release(mechanism) for mechanism in mechanisms)
         releases = [*starts.values(), *own]
         spent = accounting.certify(releases, delta=delta, effort="total")
-        return PlanTotal.model_validate(asdict(spent))
+        return PlanTotal.model_validate(asdict(accounting.with_risk(spent, releases)))
 
     found = account.figures.recall(key, _TOTAL, compose)
     baselines = len(plan.to_run) - len(trials)
     without = f", without {formats.count(baselines, 'baseline')}" if baselines else ""
     subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"
-    return found.model_dump(mode="json"), (
+    about = (
         f"{subject}{without}: epsilon {format_epsilon(found.epsilon)}"
         f" at delta {format_delta(delta)} ({found.accountant}), if nothing else is"
         f" released."
     )
+    risks = risk_sentences(found.max_tpr_1pct)
+    return found.model_dump(mode="json"), " ".join((about, *risks))

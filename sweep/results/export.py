@@ -39,12 +39,11 @@ from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
 from trainables.config.mechanism import from_plain
 from trainables.data.pair_split import public_part
-from trainables.dp.accounting import Certificate
-from trainables.dp.accounting.privacy_semantics import ClaimMeaning
+from trainables.dp.accounting import Certificate, with_risk
 from trainables.dp.accounting.releases import BestOf, once
-from trainables.dp.accounting.rounding import format_epsilon
+from trainables.dp.accounting.rounding import format_epsilon, risk_sentences
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
-from trainables.figures import EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, is_public
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, RISKS, is_public
 from trainables.io import disk
 from trainables.io.documents import format_yaml
 
@@ -152,7 +151,12 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
     config = formats.argument(config_to_repeat(folder, best, place))
     return BestExport(
         place=str(place),
-        sentence=f"best: {place}, epsilon {epsilon} (`sweep run {config}`)",
+        sentence=" ".join(
+            (
+                f"best: {place}, epsilon {epsilon} (`sweep run {config}`)",
+                *risk_sentences(best.metrics.get(RISKS[0])),
+            )
+        ),
     )
 
 
@@ -215,6 +219,7 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
 
 _LESS = 1 - 1e-5  # what sums of a million steps may differ by on another machine
 _MORE = 1.01  # an older version's bound may be looser, and is a bound
+_RATES_MORE = 1.04  # those of Gaussian mechanisms were from a coarser profile
 
 
 def require_certified(
@@ -234,7 +239,10 @@ def require_certified(
     for name, known in _certified(card, accountant, selected).items():
         stated = getattr(card, name)
         if stated is None or (
-            known is not None and known * _LESS <= stated <= known * _MORE
+            known is not None
+            and known * _LESS
+            <= stated
+            <= known * (_RATES_MORE if name in RISKS else _MORE)
         ):
             continue
         due = "none" if known is None else f"{known:.6g}"
@@ -248,10 +256,10 @@ def _certified(
     card: PrivacyCard, accountant: str | None, selected: Entry | None
 ) -> dict[str, float | None]:
     """The figures of a claim by their names on a card; None: there is none."""
-    nothing = ClaimMeaning(gaussian_mu=math.inf, max_tpr_1pct=1.0, max_tpr_01pct=1.0)
     if math.isinf(card.epsilon) or card.delta is None:
         return {
-            **asdict(nothing),
+            **dict.fromkeys(RISKS, 1.0),
+            "gaussian_mu": math.inf,
             EPSILON_REPLACE_ONE: math.inf,
             "epsilon_rdp": math.inf,
         }
@@ -318,6 +326,7 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     except CannotAnalyze as problem:
         return None, str(problem)
     beside = _beside_total(folder, {entry.trial for entry in own_entries} & exempt)
+    total = with_risk(total, releases)
     return replace(total, unaccounted=(*total.unaccounted, *beside)), refused
 
 

@@ -18,7 +18,7 @@ from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
-from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE, RISKS
 from trainables.io.disk import flush
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
@@ -48,6 +48,7 @@ def release_best(
     card = best.privacy and of_selected(best.privacy, price)
     result = _copy(vault, best.plan.id, folder, trial, card=card) or {}
     metrics = {**result["metrics"], EPSILON: epsilon, EPSILON_REPLACE_ONE: None}
+    metrics |= {name: price.get(name) for name in RISKS}
     folder.release_trial(
         trial.id,
         epochs=_of_the_release(vault.draws.epochs(best.plan.id)),

@@ -42,12 +42,19 @@ from trainables.cards.card import with_starts
 from trainables.config.trial import TrialConfig
 from trainables.dp import accounting
 from trainables.errors import InvalidData, InvalidInput, MachineFailed, StorageFailed
+from trainables.figures import RISKS
 from trainables.models.encoders.named_files import ENCODER, require_files_of
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 
 Watch = Callable[[str, Progress], object]
-_COMPOSED = ("epsilon", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one")
+_COMPOSED = (
+    "epsilon",
+    "epsilon_paper",
+    "epsilon_rdp",
+    "epsilon_replace_one",
+    *RISKS,
+)
 
 
 def run_trials(

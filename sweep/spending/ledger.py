@@ -24,7 +24,7 @@ from sweep.spending.home_key import HomeKey
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
 from sweep.store.plans import PlannedTrial
-from trainables.dp.accounting import Account, Certificate, certify
+from trainables.dp.accounting import Account, Certificate, certify, with_risk
 from trainables.dp.accounting.releases import BestOf, Release, Start, Training, release
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.dp.mechanism import Mechanism
@@ -254,7 +254,7 @@ class Ledger:
         return Spend(
             dataset=name,
             dataset_name=next((e.dataset_name for e in self._about({name})), ""),
-            total=compose(releases),
+            total=with_risk(compose(releases), releases),
             accounted=compose(finite),
             num_trials=len(
                 {(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}

@@ -17,10 +17,9 @@ from sweep.store.files import read_json
 from sweep.synthesis.trained_text import Trained
 from trainables.cards import card as cards
 from trainables.cards.card import Document
-from trainables.cards.page import percent
 from trainables.dp import accounting
 from trainables.dp.accounting.privacy_semantics import meaning
-from trainables.dp.accounting.rounding import format_delta, format_epsilon
+from trainables.dp.accounting.rounding import format_delta, format_epsilon, percent
 from trainables.errors import InvalidInput
 
 _COUPLES = (
@@ -93,7 +92,8 @@ class DataCard(Document):
     """See the module. Fields that would reveal a counted number of records are None.
 
     `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 %
-    false positives that the claim allows, or, of one trial, its whole privacy profile.
+    false positives that the claim allows, or, of one trial, its whole privacy profile;
+    `max_advantage` is the largest difference of both rates.
     """
 
     epsilon: float
@@ -105,6 +105,7 @@ class DataCard(Document):
     gaussian_mu: float
     max_tpr_1pct: float
     max_tpr_01pct: float
+    max_advantage: float | None = None  # cards of earlier versions have none
     unit: str
     noise_multiplier: float
     num_records: int | None

@@ -179,6 +179,13 @@ VALUES = [
         RISK,
         lambda: account(ONE_RECORD).max_tpr_01pct,
     ),
+    (
+        "30 epochs, advantage",
+        0.4139,
+        1e-4,
+        RISK,
+        lambda: account(ONE_RECORD).max_advantage,
+    ),
     ("delta, few records", 1e-5, 0, "the rule", lambda: default_delta(4_478)),
     ("delta, many records", 1e-7, 0, "1 / (10 n)", lambda: default_delta(1_000_000)),
 ]

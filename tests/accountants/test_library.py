@@ -166,10 +166,11 @@ def test_a_certified_gaussian_is_the_librarys():
     assert (found.accountant, found.by_library) == ("gaussian", True)
     assert found.epsilon == get_epsilon_gaussian(1 / math.sqrt(30), 5e-4)
     assert not certify(what, delta=5e-4, effort="plan").by_library
-    [(epsilon, _)] = profile(what, "gaussian", delta=5e-4, epsilons=(), deltas=(1e-3,))
-    assert epsilon == pytest.approx(
-        get_epsilon_gaussian(1 / math.sqrt(30), 1e-3), rel=1e-14
+    [(epsilon, delta)] = profile(
+        what, "gaussian", delta=5e-4, epsilons=(20.0,), fprs=()
     )
+    assert epsilon == 20.0
+    assert get_epsilon_gaussian(1 / math.sqrt(30), delta) == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize("effort", ["plan", "running"])

@@ -9,12 +9,12 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from tests.refusals import refused
+from trainables.dp.accounting.privacy_semantics import max_advantage
 from trainables.metrics import membership
 from trainables.metrics.membership import (
     auc,
     auc_change,
     figures,
-    max_advantage,
     placements,
     roc,
     tpr_at_fpr,

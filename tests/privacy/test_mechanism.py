@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tests.refusals import refused
 from trainables.config.mechanism import build, build_from, default_delta
-from trainables.config.trial import PrivacyConfig, TargetEpsilon, TrainingConfig, parse
+from trainables.config.trial import PrivacyConfig, Target, TrainingConfig, parse
 from trainables.dp.mechanism import LEAST_GRAD_NORM, Mechanism
 
 NAN, INF = math.nan, math.inf
@@ -209,7 +209,7 @@ def test_steps_are_exact_at_any_size(n, batch, epochs):
             {"engine": "dp_sgd", "microbatch_size": 4},
             "microbatch_size=1 with engine dp_sgd",
         ),
-        ({"noise_multiplier": TargetEpsilon(target_epsilon=3.0)}, "calibrate it first"),
+        ({"noise_multiplier": Target(target_epsilon=3.0)}, "calibrate it first"),
         ({"num_records": 0}, "num_records >= 1"),
     ],
 )

@@ -83,6 +83,7 @@ class Total(Document):
     delta: float
     accountant: str
     num_releases: int
+    max_tpr_1pct: float | None = None
     neighboring_relation: str | None = None
     unaccounted: tuple[str, ...] = ()
 
@@ -132,6 +133,7 @@ class PrivacyCard(Document):
     gaussian_mu: float
     max_tpr_1pct: float
     max_tpr_01pct: float
+    max_advantage: float | None = None  # cards of earlier versions have none
     unaccounted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     own_bounds: tuple[str, ...] = ()

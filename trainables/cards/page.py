@@ -5,7 +5,12 @@ from typing import Any
 
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import around
-from trainables.dp.accounting.rounding import format_delta, format_epsilon
+from trainables.dp.accounting.rounding import (
+    format_delta,
+    format_epsilon,
+    percent,
+    risk_sentences,
+)
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 
 
@@ -16,6 +21,7 @@ def to_markdown(card: PrivacyCard) -> str:
     lines += [
         "",
         card.guarantee,
+        *risk_sentences(card.max_tpr_1pct),
         "",
         "| figure | value | meaning |",
         "| --- | --- | --- |",
@@ -74,6 +80,7 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
         ),
         ("largest TPR at 0.1 % FPR", percent(card.max_tpr_01pct), attacker),
         ("largest TPR at 1 % FPR", percent(card.max_tpr_1pct), attacker),
+        ("largest TPR - FPR", percent(card.max_advantage), f"{attacker}, at any FPR"),
         (
             "epsilon_rdp",
             format_epsilon(card.epsilon_rdp),
@@ -132,6 +139,7 @@ def _sweep(card: PrivacyCard) -> list[str]:
         f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
         f" ({total.accountant}{relation})"
     ]
+    lines += risk_sentences(total.max_tpr_1pct)
     lines += [f"not accounted for in the total: {why}" for why in total.unaccounted]
     if selection is not None and selection.refused:
         lines.append(f"no cheaper price for the best trial alone: {selection.refused}")
@@ -176,11 +184,6 @@ def _cell(text: str | None) -> str:
 def _range(values: Sequence[float]) -> str:
     ends = [_figure(value) for value in (*values[:1], *values[-1:])]
     return " .. ".join(dict.fromkeys(ends)) or "-"
-
-
-def percent(share: float) -> str:
-    """A share in percent, rounded up because it bounds what a guarantee allows."""
-    return f"{format_epsilon(min(100.0, 100 * share), digits=3)} %"
 
 
 def _figure(value: Any) -> str:

@@ -36,7 +36,7 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
             "epsilon_replace_one": None,
             "own_bounds": (EPSILON,),
             "epsilon_one_trial": card.epsilon,
-            **{each.name: price[each.name] for each in fields(ClaimMeaning)},
+            **{each.name: price.get(each.name) for each in fields(ClaimMeaning)},
             "guarantee": _guarantee(card, selection, epsilon),
             "covers": "the training records and the choice among the trials; validation"
             " and test"

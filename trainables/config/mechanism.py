@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from trainables import catalogue
 from trainables.config.trial import (
     PrivacyConfig,
-    TargetEpsilon,
+    Target,
     TrainingConfig,
     TrialConfig,
     part,
@@ -32,7 +32,7 @@ def build(
     """The mechanism of a config on n = `num_records` training records (groups with unit
     "group").
 
-    A `target_epsilon` must have been replaced by a noise multiplier before
+    A target must have been replaced by a noise multiplier before
     (`accountants.resolve`).
 
     Raises: InvalidInput for a combination that no theorem covers.
@@ -143,9 +143,9 @@ def build_from(
         found: PrivacyConfig = part("privacy", privacy, engine=engine)
         privacy = found
     z = privacy.noise_multiplier
-    if isinstance(z, TargetEpsilon):
+    if isinstance(z, Target):
         raise InvalidInput(
-            "expected a noise multiplier, got a target_epsilon: calibrate it first"
+            "expected a noise multiplier, got a target: calibrate it first"
         )
     if num_records < 1:
         raise InvalidInput(f"expected num_records >= 1, got {num_records}")

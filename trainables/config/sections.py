@@ -47,6 +47,7 @@ Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Depth = Annotated[int, Field(ge=1, le=1_000)]
 NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 LEAST_TARGET_EPSILON = (
     1e-6  # below, an epsilon is the rounding of the accountants' sums
 )
@@ -127,11 +128,34 @@ class GroupScaleConfig(Frozen):
         return {"name": fields} if isinstance(fields, str) else fields
 
 
-class TargetEpsilon(Frozen):
-    """Replaces a noise multiplier by the smallest z0 whose epsilon is at most this."""
+_Unset = Field(exclude_if=lambda target: target is None)
 
-    target_epsilon: PositiveFloat
+
+class Target(Frozen):
+    """Replaces a noise multiplier by the smallest z0 that meets one target."""
+
+    target_epsilon: Annotated[PositiveFloat | None, _Unset] = None
     """epsilon of the trial; the smallest noise multiplier for it is calibrated"""
+    target_tpr: Annotated[Share | None, _Unset] = None
+    """true-positive rate of any membership test with at_fpr false positives"""
+    at_fpr: Annotated[Share, Field(ge=1e-3), ReadOnlyIf(target_tpr=float)] = 0.01
+    """false-positive rate of the test, less than target_tpr"""
+    target_advantage: Annotated[Share | None, _Unset] = None
+    """largest difference of true- and false-positive rate of any membership test"""
+
+    @model_validator(mode="after")
+    def _one(self) -> Target:
+        every = self.target_epsilon, self.target_tpr, self.target_advantage
+        if sum(each is not None for each in every) != 1:
+            raise ValueError(
+                "expected one of target_epsilon, target_tpr and target_advantage"
+            )
+        if self.target_tpr is not None and self.target_tpr <= self.at_fpr:
+            raise ValueError(
+                f"expected target_tpr above at_fpr={self.at_fpr:g}, which a guess"
+                f" reaches whatever the noise is, got {self.target_tpr:g}"
+            )
+        return self
 
 
 class DeltaConfig(Frozen):
@@ -168,7 +192,7 @@ class PrivacyConfig(DrawnConfig):
 
     max_grad_norm: PositiveFloat = 1.0
     """clip norm C"""
-    noise_multiplier: NotNegative | TargetEpsilon = 1.0
+    noise_multiplier: NotNegative | Target = 1.0
     """noise multiplier z0 at epoch 0"""
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScaleConfig = GroupScaleConfig()

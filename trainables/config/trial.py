@@ -31,7 +31,7 @@ from trainables.config.sections import ModelConfig as ModelConfig
 from trainables.config.sections import NoiseDecay as NoiseDecay
 from trainables.config.sections import PrivacyConfig as PrivacyConfig
 from trainables.config.sections import SynthesisConfig as SynthesisConfig
-from trainables.config.sections import TargetEpsilon as TargetEpsilon
+from trainables.config.sections import Target as Target
 from trainables.config.sections import TrainingConfig as TrainingConfig
 from trainables.dp.mechanism import COUNTED_BY_STEPS
 

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.dp.accounting.privacy_semantics import max_advantage
 from trainables.errors import InvalidInput
 from trainables.figures import Figure
 
@@ -251,15 +252,6 @@ def dp_inconsistencies(
         if tpr_low > factor * fpr_high + delta:
             broken.append(name)
     return tuple(broken)
-
-
-def max_advantage(epsilon: float, delta: float) -> float:
-    """Largest advantage that (epsilon, delta)-DP allows (Humphries et al. 2023).
-
-    >>> round(max_advantage(1.0, 0.0), 6)
-    0.462117
-    """
-    return math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0)))
 
 
 # ---- the area: DeLong et al. (1988) by midranks (Sun & Xu 2014)

@@ -26,6 +26,7 @@ from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey, is_cipher, new_key, public_key
 from trainables.dp.population import Ids
 from trainables.errors import InvalidInput
+from trainables.figures import RISKS
 from trainables.metrics.training import CLIP_DIFFERENCE
 from trainables.result import TrialResult
 from trainables.system import phase
@@ -174,6 +175,7 @@ def result(
             "epsilon": summary.epsilon,
             "epsilon_replace_one": summary.epsilon_replace_one,
             "delta": summary.delta,
+            **{name: getattr(summary, name) for name in RISKS},
             "best_epoch": float(trained.best_epoch),
             **{f"seconds_{name}": value for name, value in times.items()},
         },

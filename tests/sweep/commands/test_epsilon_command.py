@@ -137,3 +137,13 @@ def test_an_extreme_is_a_number_or_one_line(sampling, noise, delta, line):
         delta,
     )
     assert float(line.facts("epsilon", *records, *extreme)["epsilon"]) >= 0
+
+
+def test_a_target_of_risk_in_place_of_the_noise(line):
+    found = line.facts(
+        *("epsilon", "--engine", "dp_sgd", "--num-records", 2560, "--steps", 40),
+        *("--set", "privacy.sampling=full", "--target-tpr", "0.05"),
+    )
+    assert found["noise_multiplier"] == pytest.approx(9.2804, rel=1e-4)
+    assert 0.0499 < found["max_tpr_1pct"] <= 0.05
+    assert found["max_advantage"] == pytest.approx(0.2667, abs=1e-4)

@@ -7,6 +7,7 @@ from sweep.planning.calculator import (
     differences,
     fields_of,
     mechanism_of,
+    noise,
     report,
 )
 from tests.refusals import refused
@@ -54,6 +55,16 @@ def test_epochs_replace_the_steps_of_a_config(tmp_path):
     assert (mechanism.epochs, mechanism.steps) == (2, 200)
     with refused("expected --epochs or --steps, got both"):
         change(parts, {"training.epochs": 2, "training.steps": 3}, assigned={})
+
+
+def test_noise_is_a_number_or_one_target():
+    assert noise(1.5, target_epsilon=None, target_tpr=None) == 1.5
+    assert noise(None, target_epsilon=None, target_tpr=None) is None
+    assert noise(None, target_epsilon=None, target_tpr=0.05) == {"target_tpr": 0.05}
+    several = ((1.0, None, 0.05), (None, 8.0, 0.05), (1.0, 8.0, None))
+    for number, epsilon, tpr in several:
+        with refused("expected --noise-multiplier, --target-epsilon or --target-tpr"):
+            noise(number, target_epsilon=epsilon, target_tpr=tpr)
 
 
 @given(workers=st.integers(1, 70), microbatch=st.integers(1, 70))

@@ -33,6 +33,7 @@ SUMMARY = PrivacySummary(
     gaussian_mu=math.inf,
     max_tpr_1pct=1.0,
     max_tpr_01pct=1.0,
+    max_advantage=1.0,
     unaccounted=("why",),
     warnings=(),
 )

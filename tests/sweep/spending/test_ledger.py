@@ -20,7 +20,7 @@ from tests.accountants.outside import (
     sampled,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import release
+from trainables.dp.accounting import release, with_risk
 from trainables.dp.accounting.releases import Gaussian
 from trainables.errors import InvalidData, InvalidInput
 
@@ -361,6 +361,8 @@ def test_a_spend_is_the_exact_composition(ledger):
     steps = sampled(1.0, rate=64 / 2_560, steps=4 * 40)
     exact = pld_epsilon(steps, delta=1e-5)
     found = ledger.spend("aaa")
-    assert found.total == found.accounted == found.by_unit["record"]
+    assert found.accounted == found.by_unit["record"]
+    assert found.total == with_risk(found.accounted, [release(what)])
+    assert 0.01 < found.total.max_tpr_1pct < 0.05
     assert found.total.epsilon == pytest.approx(exact, rel=1e-3)
     assert found.total.tight

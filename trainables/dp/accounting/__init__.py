@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainables.dp.accounting.calibration import resolve as resolve
     from trainables.dp.accounting.certification import Certificate as Certificate
     from trainables.dp.accounting.certification import certify as certify
+    from trainables.dp.accounting.certification import with_risk as with_risk
     from trainables.dp.accounting.choose import account as account
     from trainables.dp.accounting.choose import bounds_after as bounds_after
     from trainables.dp.accounting.choose import certify_by as certify_by
@@ -38,6 +39,7 @@ _HOMES = {
     "RdpFilter": "composition",
     "Certificate": "certification",
     "certify": "certification",
+    "with_risk": "certification",
     "Release": "releases",
     "release": "releases",
     "account": "choose",

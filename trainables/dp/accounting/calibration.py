@@ -1,4 +1,4 @@
-"""From a target epsilon to the smallest noise multiplier that meets it, rounded up."""
+"""From a target to the smallest noise multiplier that meets it, rounded up."""
 
 import math
 from collections.abc import Callable
@@ -9,11 +9,21 @@ from scipy.optimize import brentq, newton
 
 from trainables.config.mechanism import build, with_noise
 from trainables.config.sections import LEAST_TARGET_EPSILON
-from trainables.config.trial import TargetEpsilon, TrialConfig
+from trainables.config.trial import Target, TrialConfig
 from trainables.dp.accounting import pld
-from trainables.dp.accounting.certification import certify, is_long
+from trainables.dp.accounting.certification import (
+    OWN,
+    Effort,
+    certify,
+    is_long,
+    pairs_of,
+)
 from trainables.dp.accounting.choose import certify_by
 from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.accounting.privacy_semantics import (
+    largest_advantage,
+    largest_tpr,
+)
 from trainables.dp.accounting.releases import Training, release
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.dp.mechanism import Mechanism
@@ -34,24 +44,28 @@ def resolve(
 ) -> tuple[TrialConfig, Mechanism]:
     """A config whose noise multiplier is a number, and its mechanism.
 
-    A `target_epsilon` becomes the smallest noise multiplier whose epsilon, by
-    `privacy.accountant` or the tightest sound accountant, is at most the target; a
-    number stays as it is. `certified`: see `noise_for`.
+    A target becomes the smallest noise multiplier that meets it by
+    `privacy.accountant` or the tightest sound accountant; a number stays as it is.
+    `certified`: see `noise_for`.
 
     Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
     """
     target = config.privacy.noise_multiplier
-    if not isinstance(target, TargetEpsilon):
+    if not isinstance(target, Target):
         return config, build(config, num_records=num_records, undeclared=undeclared)
     trial = build(
         with_noise(config, 1.0), num_records=num_records, undeclared=undeclared
     )
-    z = noise_for(
-        trial,
-        target_epsilon=target.target_epsilon,
-        accountant=config.privacy.accountant,
-        certified=certified,
-    )
+    named = config.privacy.accountant
+    if target.target_epsilon is not None:
+        z = noise_for(
+            trial,
+            target_epsilon=target.target_epsilon,
+            accountant=named,
+            certified=certified,
+        )
+    else:
+        z = noise_for_risk(trial, target, accountant=named, certified=certified)
     return with_noise(config, z), replace(trial, noise_multiplier=z)
 
 
@@ -108,6 +122,47 @@ def noise_for(
         raise InvalidInput(
             f"no noise multiplier for target_epsilon={target_epsilon:g}: {refusal}"
         ) from None
+
+
+@lru_cache(maxsize=256)
+def noise_for_risk(
+    mechanism: Mechanism,
+    target: Target,
+    *,
+    accountant: str | None = None,
+    certified: bool = True,
+) -> float:
+    """As `noise_for`, for a target of what all pairs (epsilon, delta) together allow an
+    attacker: less noise than for the epsilon whose single pair allows as much.
+
+    Raises: InvalidInput for a target that no noise reaches, and an accountant whose
+        pairs are not known.
+    """
+    (name, limit), *_ = target.model_dump().items()
+    fpr = 0.0 if target.target_tpr is None else target.at_fpr
+    unit = replace(mechanism, noise_multiplier=1.0)
+    what = release(unit)
+    if accountant not in (None, *OWN):
+        raise InvalidInput(
+            f"expected privacy.accountant {' or '.join(OWN)}, or none, with {name},"
+            f" got {accountant}"
+        )
+
+    def gained(z: float, effort: Effort = "running") -> float:
+        """The largest true-positive rate beyond the false-positive rate."""
+        scaled = what.scale_noise(z)
+        found = certify(scaled, delta=unit.delta, effort=effort, only=accountant)
+        pairs = pairs_of(scaled, found, effort=effort, fprs=(fpr,) if fpr else ())
+        return largest_tpr(pairs, fpr=fpr) - fpr if fpr else largest_advantage(pairs)
+
+    room = limit - fpr
+    if unit.unaccounted or gained(_MOST) > room:
+        reasons = "; ".join(unit.unaccounted) or "a noised histogram alone allows more"
+        raise InvalidInput(f"no noise multiplier reaches {name}={limit:g}: {reasons}")
+    z = smallest_noise_multiplier(gained, target_epsilon=room)
+    while certified and gained(z, "exact") > room:
+        z = _next(z)
+    return z
 
 
 def _figure(what: Training, *, delta: float, accountant: str | None) -> float:

@@ -28,6 +28,15 @@ from trainables.dp.accounting.gaussian import (
     without_amplification,
 )
 from trainables.dp.accounting.pld import for_replace_one
+from trainables.dp.accounting.privacy_semantics import (
+    FPRS,
+    PROFILE_DELTAS,
+    PROFILE_EPSILONS,
+    ClaimMeaning,
+    gaussian_delta,
+    meaning,
+    tangent,
+)
 from trainables.dp.accounting.releases import (
     Allocated,
     BestOf,
@@ -42,6 +51,7 @@ from trainables.dp.accounting.releases import (
 from trainables.dp.mechanism import NeighboringRelation
 from trainables.errors import CannotAnalyze, InvalidInput
 
+OWN = ("gaussian", "pld", "rdp")  # bounds of `certify`, whose profiles are known
 MIXED_UNITS = (
     "groups (privacy.unit) and single records are composed: no theorem covers a record"
     " that is"
@@ -85,7 +95,9 @@ class Certificate:
     `epsilon` is `math.inf`, with the reasons in `unaccounted`, where no finite one
     holds; `accountant` names the bound that gives it, `tight` says whether it is the
     smallest epsilon (up to the grid), `by_library` whether `dp_accounting` gives it.
-    `neighboring_relation` is None for no release at all.
+    `neighboring_relation` is None for no release at all. `max_tpr_1pct` is the largest
+    true-positive rate of a test with 1 % false positives, where it was asked for
+    (`with_risk`).
     """
 
     epsilon: float
@@ -96,6 +108,7 @@ class Certificate:
     num_releases: int
     unaccounted: tuple[str, ...] = ()
     by_library: bool = False
+    max_tpr_1pct: float | None = None
 
 
 # An upper bound of epsilon, its name, and whether `dp_accounting` gives it.
@@ -331,28 +344,99 @@ def _round_down(steps: tuple[Step, ...], fineness: float) -> tuple[Step, ...]:
     )
 
 
+def with_risk(
+    found: Certificate, what: Sequence[Release], *, effort: Effort = "total"
+) -> Certificate:
+    """The certificate of releases with what it allows an attacker; as it is where it
+    has no finite epsilon, and of a filter, which proves one order of divergence alone:
+    its pair says next to nothing of a test (privacy guide).
+    """
+    if found.accountant not in OWN or math.isinf(found.epsilon):
+        return found
+    risk = meaning_of(what, found, effort=effort).max_tpr_1pct
+    return replace(found, max_tpr_1pct=risk)
+
+
+def meaning_of(
+    what: Release | Sequence[Release],
+    found: Certificate,
+    *,
+    effort: Effort = "exact",
+) -> ClaimMeaning:
+    """What the certificate `found` of releases allows an attacker."""
+    pairs = pairs_of(what, found, effort=effort)
+    return meaning(found.epsilon, delta=found.delta, profile=pairs)
+
+
+def pairs_of(
+    what: Release | Sequence[Release],
+    found: Certificate,
+    *,
+    effort: Effort,
+    fprs: tuple[float, ...] = FPRS,
+) -> list[tuple[float, float]]:
+    """All pairs (epsilon, delta) that are known to hold of releases with the
+    certificate `found`. Those of one relation and unit are one mechanism with a
+    profile; of others the certified pair alone is known, as it is of couples, whose
+    relation depends on their number, and of a filter.
+    """
+    every = (what,) if isinstance(what, Training | Unaccounted | BestOf) else what
+    whole = as_one(every)
+    pairs = [(found.epsilon, found.delta)]
+    if whole and found.accountant in OWN and math.isfinite(found.epsilon):
+        pairs += profile(
+            whole, found.accountant, delta=found.delta, effort=effort, fprs=fprs
+        )
+    return pairs
+
+
+def as_one(every: Sequence[Release]) -> Release | None:
+    """All releases as one, whose whole privacy profile is known: a single one, or the
+    trainings of one neighbouring relation and unit; else None.
+    """
+    given = [each for each in every if not each.is_nothing]
+    if len(given) == 1:
+        return given[0]
+    trainings = [each for each in given if isinstance(each, Training)]
+    kinds = {(each.neighboring_relation, each.unit) for each in trainings}
+    if len(trainings) < len(given) or len(kinds) != 1 or given[0].unit == "couple":
+        return None
+    steps = merged(step for each in trainings for step in each.everything)
+    return replace(trainings[0], steps=steps, beside=())
+
+
 def profile(
-    what: Training | BestOf,
+    what: Release,
     accountant: str,
     *,
     delta: float,
-    epsilons: tuple[float, ...],
-    deltas: tuple[float, ...],
+    epsilons: tuple[float, ...] = PROFILE_EPSILONS,
+    deltas: tuple[float, ...] = PROFILE_DELTAS,
+    effort: Effort = "exact",
+    fprs: tuple[float, ...] = FPRS,
 ) -> list[tuple[float, float]]:
     """Further pairs (epsilon, delta) that hold of a release by the bound that gives its
-    figure at `delta`: at `epsilons` by pld, at `deltas` by the others.
+    figure at `delta`: at `deltas` by rdp, at `epsilons` by the others, and of Gaussian
+    mechanisms at those that bound a test with a false-positive rate of `fprs` best.
     """
     if what.reasons or what.is_nothing:
         return []
-    if isinstance(what, BestOf) or accountant == "rdp":
+    if not isinstance(what, Training) or accountant == "rdp":
+        if effort == "plan":
+            return []  # the pair alone, in a plan of thousands
         divergences = renyi.curve(
             _within_reach(what) if isinstance(what, Training) else what
         )
         return [(renyi.to_epsilon(divergences, delta=each), each) for each in deltas]
     steps = merge_gaussians(_within_reach(what).everything)
     if accountant == "pld":
-        grid = pld.interval(steps, delta=delta, points=points_for(steps))
-        return library.profile(steps, grid=grid, epsilons=epsilons)
-    if is_exact(steps):
-        return [(_gaussian(steps, each, "exact")[0], each) for each in deltas]
-    return [(without_amplification(steps, delta=each), each) for each in deltas]
+        grid = pld.interval(steps, delta=delta, points=points_for(steps, effort))
+        if effort == "exact":
+            return library.profile(steps, grid=grid, epsilons=epsilons)
+        return pld.profile(steps, grid=grid, epsilons=epsilons)
+    mu = mu_of(steps)  # of steps that are sampled an upper bound
+    at = (*epsilons, *(tangent(mu, fpr=fpr) for fpr in fprs))
+    pairs = [(each, gaussian_delta(mu, each)) for each in at]
+    if not is_exact(steps):
+        pairs += [(without_amplification(steps, delta=each), each) for each in deltas]
+    return pairs

@@ -3,17 +3,18 @@ gives it.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from types import ModuleType
 
 from trainables import catalogue
 from trainables.dp.accounting.accountants import paper_zcdp
-from trainables.dp.accounting.certification import Certificate, Effort, certify, profile
-from trainables.dp.accounting.privacy_semantics import (
-    PROFILE_DELTAS,
-    PROFILE_EPSILONS,
-    meaning,
+from trainables.dp.accounting.certification import (
+    OWN,
+    Certificate,
+    Effort,
+    as_one,
+    certify,
+    meaning_of,
 )
 from trainables.dp.accounting.releases import (
     BestOf,
@@ -28,8 +29,6 @@ from trainables.dp.accounting.values import warnings
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import CannotAnalyze
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
-
-_OWN = ("gaussian", "pld", "rdp")  # bounds of `certify`
 
 
 def account(
@@ -54,15 +53,6 @@ def account(
     replaced = _replace_one(mechanism, what, found, exact=exact)
     # Of what was certified, which a plan has not been.
     certified = {EPSILON: found, EPSILON_REPLACE_ONE: replaced} if exact else {}
-    pairs: Sequence[tuple[float, float]] = ()  # further ones (epsilon, delta) that hold
-    if exact and isinstance(what, Training) and found.accountant in _OWN:
-        pairs = profile(
-            what,
-            found.accountant,
-            delta=delta,
-            epsilons=PROFILE_EPSILONS,
-            deltas=PROFILE_DELTAS,
-        )
     return PrivacySummary(
         epsilon=found.epsilon,
         delta=delta,
@@ -82,7 +72,7 @@ def account(
         ),
         neighboring_relation=found.neighboring_relation
         or mechanism.neighboring_relation,
-        **asdict(meaning(found.epsilon, delta=delta, profile=pairs)),
+        **asdict(meaning_of(what, found, effort=effort)),
         unaccounted=found.unaccounted,
         warnings=warnings(mechanism),
         own_bounds=tuple(
@@ -119,18 +109,12 @@ def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
 
 def _releases_of(mechanism: Mechanism) -> Release | tuple[Release, ...]:
     """Its release, or all where its weights start from others: as one training where
-    they have one neighbouring relation and unit, so that its whole privacy profile is
-    known.
+    they are one, so that any accountant bounds it.
     """
     if not mechanism.starts:
         return release(mechanism)
     every = everything(mechanism)
-    trainings = [each for each in every if isinstance(each, Training)]
-    kinds = {(each.neighboring_relation, each.unit) for each in trainings}
-    if len(trainings) < len(every) or len(kinds) > 1 or trainings[0].unit == "couple":
-        return every
-    steps = tuple(step for each in trainings for step in each.everything)
-    return replace(trainings[0], steps=steps, beside=())
+    return as_one(every) or every
 
 
 def certify_by(
@@ -143,13 +127,13 @@ def certify_by(
         where it does not apply.
     """
     module = bounding(accountant)
-    if accountant in _OWN:
+    if accountant in OWN:
         return certify(what, delta=delta, only=accountant)
     if not isinstance(what, Training | Unaccounted | BestOf):
         raise CannotAnalyze(
             f"{accountant}: expected one release, got a trial that starts from an"
             f" export of another"
-            f" kind ({', '.join(_OWN)} compose them)"
+            f" kind ({', '.join(OWN)} compose them)"
         )
     least, own = certify(what, delta=delta), float(module.of_release(what, delta=delta))
     if own <= least.epsilon:

@@ -12,8 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Where a profile is sampled, so that the bounds at 1 % and 0.1 % false positives are
-# within 1 % of those of all pairs: beyond epsilon 7 a pair no longer limits them.
-PROFILE_EPSILONS = tuple(step / 10 for step in range(71))
+# within 1 % of those of all pairs: beyond epsilon 7 a pair no longer limits them, and
+# below 1 weak mechanisms need a finer grid.
+FPRS = (0.01, 0.001)
+PROFILE_EPSILONS = (
+    *(step / 50 for step in range(50)),
+    *(step / 10 for step in range(10, 71)),
+)
 PROFILE_DELTAS = tuple(10.0 ** (-step / 16) for step in range(1, 113))
 # Above it the second term of a Gaussian's delta is far below the first one's last
 # digits.
@@ -26,13 +31,15 @@ class ClaimMeaning:
 
     `gaussian_mu` is that of the nearest Gaussian mechanism (`nearest_gaussian_mu`). A
     membership test with a false-positive rate of at most 1 % (0.1 %) has a
-    true-positive rate of at most `max_tpr_1pct` (`max_tpr_01pct`), whatever its rule
-    and its knowledge of the other records.
+    true-positive rate of at most `max_tpr_1pct` (`max_tpr_01pct`), and at any rate the
+    two differ by at most `max_advantage`, whatever its rule and its knowledge of the
+    other records.
     """
 
     gaussian_mu: float
     max_tpr_1pct: float
     max_tpr_01pct: float
+    max_advantage: float
 
 
 def meaning(
@@ -48,9 +55,19 @@ def meaning(
     pairs = ((epsilon, delta), *profile)
     return ClaimMeaning(
         gaussian_mu=nearest_gaussian_mu(epsilon, delta=delta),
-        max_tpr_1pct=largest_tpr(pairs, fpr=0.01),
-        max_tpr_01pct=largest_tpr(pairs, fpr=0.001),
+        max_tpr_1pct=largest_tpr(pairs, fpr=FPRS[0]),
+        max_tpr_01pct=largest_tpr(pairs, fpr=FPRS[1]),
+        max_advantage=largest_advantage(pairs),
     )
+
+
+def tangent(mu: float, *, fpr: float) -> float:
+    """The epsilon of the pair that bounds the best test of N(mu, 1) against N(0, 1) at
+    a false-positive rate: e^epsilon, or its inverse, is the slope of its curve there.
+    """
+    from scipy.special import ndtri
+
+    return min(abs(mu * (mu / 2 + float(ndtri(fpr)))), _LARGE_EPSILON)
 
 
 def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
@@ -119,3 +136,25 @@ def largest_tpr(profile: Iterable[tuple[float, float]], *, fpr: float) -> float:
             bound = min(bound, math.exp(exponent) + delta)
         bound = min(bound, 1 - math.exp(-epsilon) * max(0.0, 1 - delta - fpr))
     return max(bound, fpr)
+
+
+def largest_advantage(profile: Iterable[tuple[float, float]]) -> float:
+    """The largest TPR - FPR of any test that every pair (epsilon, delta) allows; 1
+    where none limits it.
+
+    What a pair allows is symmetric in (FPR, 1 - TPR), so that the largest difference is
+    where both are equal: the least of the pairs' own bounds.
+
+    >>> largest_advantage([(0.0, 0.25), (math.inf, 1e-5)])
+    0.25
+    """
+    return min((max_advantage(*pair) for pair in profile), default=1.0)
+
+
+def max_advantage(epsilon: float, delta: float) -> float:
+    """Largest advantage that (epsilon, delta)-DP allows (Humphries et al. 2023).
+
+    >>> round(max_advantage(1.0, 0.0), 6)
+    0.462117
+    """
+    return math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0)))

@@ -35,6 +35,31 @@ def format_delta(delta: float | None) -> str:
     return format_epsilon(delta, digits=6)
 
 
+def percent(share: float | None) -> str:
+    """A share in percent, rounded up because it bounds what a guarantee allows; a
+    missing one is "-".
+
+    >>> percent(0.11649), percent(1.0), percent(None)
+    ('11.7 %', '100 %', '-')
+    """
+    if share is None:
+        return "-"
+    return f"{format_epsilon(min(100.0, 100 * share), digits=3)} %"
+
+
+def risk_sentences(max_tpr_1pct: float | None) -> list[str]:
+    """What a largest true-positive rate at 1 % false positives means, in one sentence;
+    none where it is not known.
+
+    >>> risk_sentences(0.05)
+    ['An attacker with 1 % false alarms finds at most 5 % of the members.']
+    """
+    if max_tpr_1pct is None:
+        return []
+    found = percent(max_tpr_1pct)
+    return [f"An attacker with 1 % false alarms finds at most {found} of the members."]
+
+
 def format_lower_bound(epsilon: float | None, *, digits: int = DIGITS) -> str:
     """A certified lower bound with `digits` significant digits, the largest such number
     that is not above it.

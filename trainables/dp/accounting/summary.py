@@ -12,6 +12,7 @@ from trainables.figures import (
     EPSILON,
     EPSILON_PAPER,
     EPSILON_REPLACE_ONE,
+    RISKS,
     public,
     public_count,
 )
@@ -39,6 +40,16 @@ FIGURES = (
         )
     ),
     public(name="delta", label="delta"),
+    *(
+        public(
+            name=name, label=f"largest {what} that the guarantee allows", better="lower"
+        )
+        for name, what in zip(
+            RISKS,
+            ("TPR at 1 % FPR", "TPR at 0.1 % FPR", "difference of TPR and FPR"),
+            strict=True,
+        )
+    ),
     public(name="noise_multiplier", label="noise multiplier", per_epoch=True),
     public_count(name="steps", label="noisy steps"),
 )
@@ -58,7 +69,8 @@ class PrivacySummary:
     `effective_noise_multiplier` has one value an epoch. `warnings` are sentences to
     show loudly. Of `privacy.claim`: `gaussian_mu` is that of the nearest Gaussian
     mechanism, `max_tpr_1pct` and `max_tpr_01pct` are the largest true-positive rates of
-    a membership test at 1 % and 0.1 % false positives.
+    a membership test at 1 % and 0.1 % false positives, and `max_advantage` is the
+    largest difference of both rates.
     """
 
     epsilon: float
@@ -74,6 +86,7 @@ class PrivacySummary:
     gaussian_mu: float
     max_tpr_1pct: float
     max_tpr_01pct: float
+    max_advantage: float
     unaccounted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     own_bounds: tuple[str, ...] = ()

@@ -15,12 +15,8 @@ import numpy as np
 
 from trainables.dp.accounting import renyi
 from trainables.dp.accounting.calibration import smallest_noise_multiplier
-from trainables.dp.accounting.certification import certify, profile
-from trainables.dp.accounting.privacy_semantics import (
-    PROFILE_DELTAS,
-    ClaimMeaning,
-    meaning,
-)
+from trainables.dp.accounting.certification import certify, meaning_of
+from trainables.dp.accounting.privacy_semantics import ClaimMeaning
 from trainables.dp.accounting.releases import BestOf, Number, Training, Unaccounted
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -55,11 +51,8 @@ class SelectionClaim:
 
 def claim_of(chosen: BestOf, *, delta: float) -> SelectionClaim:
     """The claim of a selection at `delta`."""
-    epsilon = certify(chosen, delta=delta).epsilon
-    pairs = profile(chosen, "rdp", delta=delta, epsilons=(), deltas=PROFILE_DELTAS)
-    return SelectionClaim(
-        epsilon=epsilon, meaning=meaning(epsilon, delta=delta, profile=pairs)
-    )
+    found = certify(chosen, delta=delta)
+    return SelectionClaim(epsilon=found.epsilon, meaning=meaning_of(chosen, found))
 
 
 def release_of(configurations: Configurations, *, number: Number) -> BestOf:
