@@ -219,8 +219,7 @@ def lines(
         why = f": {now.reason}" if now.reason else ""
         console.print(
             f"{now.status}: {now.name} ({now.epochs_done} of {now.epochs}"
-            f" epochs{known}){why};"
-            f" {view.summary()}",
+            f" epochs{known}){why}; {view.summary()}",
             markup=False,
             soft_wrap=True,
         )

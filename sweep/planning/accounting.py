@@ -119,11 +119,10 @@ class Accounting:
             )
         if config.generates and self._starts[given]:
             raise InvalidInput(
-                f"expected model.encoder that has not learnt from the records of"
-                f" {config.data.name}"
-                f" with task={config.task}, got {', '.join(encoders)}, an export that"
-                f" was trained"
-                " on them: name a public model"
+                "expected model.encoder that has not learnt from the records of"
+                f" {config.data.name} with task={config.task}, got"
+                f" {', '.join(encoders)}, an export that was trained on them: name a"
+                " public model"
             )
         return self._starts[given]
 

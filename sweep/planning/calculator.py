@@ -155,8 +155,7 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
         root = mechanism.num_workers**0.5
         found.append(
             f"epsilon_paper takes the noise of {mechanism.num_workers} workers for z0,"
-            f" but"
-            f" independent noise sums as a variance: z0 / {root:.3g}"
+            f" but independent noise sums as a variance: z0 / {root:.3g}"
         )
     if mechanism.sensitivity == 2:
         found.append("epsilon_paper takes the sensitivity for C; here it is 2 C")
@@ -165,7 +164,6 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
         bound = "has no bound" if math.isinf(largest) else f"is at most {largest:g}"
         found.append(
             "epsilon_paper does not see alpha_k: noise after the rescale is weakest"
-            " where alpha_k"
-            f" is largest, and alpha_k {bound}"
+            f" where alpha_k is largest, and alpha_k {bound}"
         )
     return found

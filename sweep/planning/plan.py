@@ -170,8 +170,7 @@ def _unmeasured(space: SearchSpace, baseline: bool, config: TrialConfig) -> str 
         return None
     return (
         f"expected evaluation.attacks with {' or '.join(measuring)}, or none given,"
-        f" with the"
-        f" objective leakage, got {list(asked)}"
+        f" with the objective leakage, got {list(asked)}"
     )
 
 
@@ -288,6 +287,5 @@ def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
     if len(corpora) > 1:
         raise InvalidInput(
             f"expected one corpus with {rule}, which compares trials, got"
-            f" {', '.join(corpora)}"
-            " (start a sweep for each)"
+            f" {', '.join(corpora)} (start a sweep for each)"
         )

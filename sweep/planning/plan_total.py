@@ -89,7 +89,6 @@ def total_of_plan(
     without = f", without {formats.count(baselines, 'baseline')}" if baselines else ""
     subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"
     return found.model_dump(mode="json"), (
-        f"{subject}{without}: epsilon {format_epsilon(found.epsilon)}"
-        f" at delta {format_delta(delta)} ({found.accountant}), if nothing else is"
-        f" released."
+        f"{subject}{without}: epsilon {format_epsilon(found.epsilon)} at delta"
+        f" {format_delta(delta)} ({found.accountant}), if nothing else is released."
     )

@@ -82,8 +82,7 @@ def choose_slots(share: Resources, machine: Machine) -> int:
         if fits_gpu < (slots or 1):
             raise InvalidInput(
                 f"expected slots * workers * gpus_per_worker to fit on {gpus:g} GPUs,"
-                f" got"
-                f" slots={slots or 1} * workers={workers} *"
+                f" got slots={slots or 1} * workers={workers} *"
                 f" gpus_per_worker={gpus_per_worker:g}"
             )
         fits = min(fits, fits_gpu)

@@ -228,10 +228,8 @@ class Driver:
                 return 0
             raise InvalidData(
                 f"expected a checkpoint of {formats.count(done, 'epoch')} in {place},"
-                f" got none:"
-                " restore it from a copy, or remove that folder to restart the trial"
-                " (its charges"
-                " stay)"
+                " got none: restore it from a copy, or remove that folder to restart"
+                " the trial (its charges stay)"
             )
         try:
             state = checkpoint.state_of(place)
@@ -242,8 +240,7 @@ class Driver:
         except InvalidData as damage:
             raise InvalidData(
                 f"{damage}: restore the checkpoint from a copy, or remove the folder of"
-                f" the trial"
-                " to restart it (its charges stay)"
+                " the trial to restart it (its charges stay)"
             ) from None
         if digest := str(state.get(ENCODER, "")):
             model = priced.trial.config.model.model_dump(mode="json")
@@ -325,8 +322,7 @@ def _of_a_death(event: TrialEvent, trial: PlannedTrial, epochs_done: int) -> str
     if ray_session.took_memory():
         why = (
             "the memory of the machine ran out, so its worker processes were ended"
-            " (fewer"
-            " resources.slots need less)"
+            " (fewer resources.slots need less)"
         )
     place = f"after epoch {epochs_done}" if epochs_done else "at its beginning"
     return (

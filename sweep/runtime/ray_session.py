@@ -135,16 +135,13 @@ def session(settings: RunSettings) -> Iterator[None]:
             if is_token or any(_NO_TOKEN in words for words in said):
                 raise InvalidInput(
                     f"the Ray cluster at address={settings.address!r} refused the"
-                    f" token: expected"
-                    " RAY_AUTH_MODE=token and the cluster's own in RAY_AUTH_TOKEN, or"
-                    " its file in"
-                    " RAY_AUTH_TOKEN_PATH (`ray get-auth-token` prints it on the"
-                    " cluster's head)"
+                    " token: expected RAY_AUTH_MODE=token and the cluster's own in"
+                    " RAY_AUTH_TOKEN, or its file in RAY_AUTH_TOKEN_PATH (`ray"
+                    " get-auth-token` prints it on the cluster's head)"
                 ) from None
             raise InvalidInput(
-                f"expected address to be that of a running Ray cluster, got"
-                f" {settings.address!r}"
-                f" ({one_line(words_of(error), characters=300)})"
+                "expected address to be that of a running Ray cluster, got"
+                f" {settings.address!r} ({one_line(words_of(error), characters=300)})"
             ) from None
     else:
         _start_own(settings)
@@ -405,10 +402,8 @@ def _no_place(why: str) -> InvalidInput:
     name = _temporary()
     return InvalidInput(
         "expected a temporary folder that Ray can write to, with a path in ASCII and"
-        " sockets in it"
-        f" of at most 107 bytes ({why}), got {name}={os.environ.get(name)!r}: set"
-        f" RAY_TMPDIR to"
-        " another one, such as /tmp"
+        f" sockets in it of at most 107 bytes ({why}), got"
+        f" {name}={os.environ.get(name)!r}: set RAY_TMPDIR to another one, such as /tmp"
     )
 
 
@@ -434,16 +429,14 @@ def require_token() -> None:
     if mode.lower() != "token":
         raise InvalidInput(
             "expected RAY_AUTH_MODE to be token or unset for a local Ray (any user of"
-            " this machine"
-            f" could run code as you), got {mode!r}"
+            f" this machine could run code as you), got {mode!r}"
         )
     missing = [n for n in _READ_AT_IMPORT if os.environ.get(n) != _LOCAL_ENVIRONMENT[n]]
     if "ray" in sys.modules and missing:
         wanted = " ".join(f"{name}={_LOCAL_ENVIRONMENT[name]}" for name in missing)
         raise InvalidInput(
             "expected Ray to be imported by the sweep, or with its environment for a"
-            " private Ray,"
-            f" got an imported Ray without {wanted}"
+            f" private Ray, got an imported Ray without {wanted}"
         )
 
 

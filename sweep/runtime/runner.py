@@ -275,8 +275,7 @@ def require_executor(executed: RunSettings) -> None:
         if executed.address is not None:
             raise InvalidInput(
                 "expected no address with executor local, whose trials run in this"
-                " process, got"
-                f" address={executed.address!r}"
+                f" process, got address={executed.address!r}"
             )
     elif executed.address is not None:
         _require_answer(executed.address)
@@ -298,10 +297,8 @@ def _require_answer(address: str) -> None:
     except (OSError, OverflowError, ValueError) as error:
         raise InvalidInput(
             "expected address to be HOST:PORT or ray://HOST:PORT of a running Ray"
-            " cluster, or auto"
-            f" (RAY_ADDRESS, else a Ray of this machine), got {address!r}: nothing"
-            f" answers there"
-            f" ({words_of(error)})"
+            " cluster, or auto (RAY_ADDRESS, else a Ray of this machine), got"
+            f" {address!r}: nothing answers there ({words_of(error)})"
         ) from None
 
 

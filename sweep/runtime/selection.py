@@ -82,8 +82,7 @@ def execute(
             if what not in price.configurations:
                 raise InvalidInput(
                     "expected the same epsilon for every point of the space with"
-                    " strategy"
-                    " private_selection: a value inside a range changes it"
+                    " strategy private_selection: a value inside a range changes it"
                 )
             # The same configuration may be drawn twice, and is then two trials; from
             # their names no number follows.
@@ -124,9 +123,8 @@ def execute(
         # The best of the others is not the priced release. Why it failed is an outcome
         # of a trial that is not released.
         raise TrialFailed(
-            "a draw failed, so nothing is released; its reason is in the vault, for the"
-            " curator"
-            f" alone: `sweep resume {folder.name}` runs it again"
+            "a draw failed, so nothing is released; its reason is in the vault, for"
+            f" the curator alone: `sweep resume {folder.name}` runs it again"
         )
     release_best(folder, vault, search.best_of(records), price.to_dict())
     for record in folder.records(running=False):
@@ -194,8 +192,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
         if total is not None and together > total:
             raise InvalidInput(
                 f"the trials of {folder.name} cost epsilon {format_epsilon(together)}"
-                f" together,"
-                f" which exceeds budget.total={total:g}: they stay sealed"
+                f" together, which exceeds budget.total={total:g}: they stay sealed"
             )
         selection = selection_charge(ledger, folder.ledger_name)
         if releases and limit is not None and selection is not None:
@@ -241,8 +238,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     ):
         raise InvalidData(
             f"expected {vault.path} to have every trial, and {vault.ledger_file.name}"
-            f" every epoch"
-            " of one, got less: restore the folder from a copy"
+            " every epoch of one, got less: restore the folder from a copy"
         )
     for name, record in records.items():
         if record.status.is_finished:

@@ -109,8 +109,7 @@ def _run_one(
             # A restart from epoch 0 would train epochs that were not charged.
             raise MachineFailed(
                 f"expected the checkpoint of epoch {job.epochs_done} to continue from,"
-                f" got"
-                " none: it was lost after the trial began"
+                " got none: it was lost after the trial began"
             )
         result = run(
             job.config,

@@ -87,8 +87,7 @@ def draw_points(
         else:
             raise InvalidInput(
                 f"expected ranges whose values give valid configs, got {_PATIENCE}"
-                f" invalid draws in"
-                " a row"
+                " invalid draws in a row"
             )
     return found
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:  # planning needs none of these, and they take a second to imp
 STORED = "filter"  # among the facts of a sweep
 UNFILTERED = (
     "settings were chosen in the light of earlier results without a filter"
-    " (budget.total): what was"
-    " run does not simply add up"
+    " (budget.total): what was run does not simply add up"
 )
 
 
@@ -67,8 +66,7 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
     if not kept.is_sound:
         raise InvalidData(
             f"{where} first trial, got more room than epsilon {kept.epsilon:g} has at"
-            f" delta"
-            f" {kept.delta:g}"
+            f" delta {kept.delta:g}"
         )
     if (total := folder.space().budget.total) != kept.epsilon:
         raise InvalidInput(

@@ -66,9 +66,8 @@ class HomeKey:
             name = f"{mac.hexdigest()}.{tag}"
         elif not fingerprint.endswith(f".{tag}"):
             raise InvalidData(
-                f"expected the key under which the ledger's data sets are named in"
-                f" {self.file},"
-                " got another: restore it from a copy"
+                "expected the key under which the ledger's data sets are named in"
+                f" {self.file}, got another: restore it from a copy"
             )
         self._names[fingerprint] = name
         return name
@@ -92,8 +91,7 @@ class HomeKey:
             ):  # another process draws it before either
                 raise InvalidData(
                     f"expected the key of the ledger in {self.file}, got none: restore"
-                    f" it from a"
-                    " copy"
+                    " it from a copy"
                 )
             self._draw()
         mode = self.file.stat().st_mode & 0o777
@@ -106,8 +104,7 @@ class HomeKey:
         if len(key) != _KEY_BYTES:
             raise InvalidData(
                 f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}: restore"
-                f" it from a"
-                " copy"
+                " it from a copy"
             )
         return key
 
@@ -154,9 +151,8 @@ class HomeKey:
         files = self._files()
         if self.name_of(name) not in files:
             raise InvalidData(
-                f"expected the hashes of an exported encoder's training records in"
-                f" {self.folder},"
-                " got none: restore the folder from a copy"
+                "expected the hashes of an exported encoder's training records in"
+                f" {self.folder}, got none: restore the folder from a copy"
             )
         mine = self._hashes(records)
         return bool(np.isin(mine, self._load(files[self.name_of(name)])).any())

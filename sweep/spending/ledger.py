@@ -34,8 +34,7 @@ FILE = "ledger.jsonl"  # under the sweeps' home
 SELECTION = "selection"  # instead of a trial's id
 _ADVICE = (
     "restore the ledger's .jsonl and .head from a copy, or move both away and charge"
-    " what is on the"
-    " disk again (`sweep ledger --check --repair`)"
+    " what is on the disk again (`sweep ledger --check --repair`)"
 )
 _DELTA = 1e-5  # where nothing was charged
 
@@ -236,8 +235,7 @@ class Ledger:
             raise InvalidData(
                 f"expected the hashes of the records of data set {lost[0][:12]} in"
                 f" {self.key.folder}, got none: restore the file from a copy, or make"
-                f" it again from"
-                " the data (`sweep ledger --check --repair`)"
+                " it again from the data (`sweep ledger --check --repair`)"
             )
 
     def spend(self, fingerprint: str, *, delta: float | None = None) -> Spend:
@@ -292,11 +290,9 @@ class Ledger:
             spent = account.total(delta=spend.delta).epsilon
             raise InvalidInput(
                 f"expected the data set's total epsilon to stay within {budget_total:g}"
-                f" (delta"
-                f" {spend.delta:g}): {format_epsilon(spent)} is spent, and the"
-                f" {len(planned)}"
-                f" planned trials would raise it to {format_epsilon(spend.epsilon)}"
-                f"{_because(spend)}"
+                f" (delta {spend.delta:g}): {format_epsilon(spent)} is spent, and the"
+                f" {len(planned)} planned trials would raise it to"
+                f" {format_epsilon(spend.epsilon)}{_because(spend)}"
             )
 
     def beside(self, entry: Entry) -> list[Entry]:
@@ -405,8 +401,7 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
     if selection is None:
         raise InvalidData(
             f"expected the ledger's entry of {sweep}, got none: restore the ledger from"
-            f" a copy, or"
-            " charge it again (`sweep ledger --check --repair`)"
+            " a copy, or charge it again (`sweep ledger --check --repair`)"
         )
     best = selection.release
     nothing = Training(

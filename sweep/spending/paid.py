@@ -105,10 +105,8 @@ def require_paid(folder: SweepFolder, ledger: Ledger) -> None:
             raise _ledger_lacks(folder, finding)
         raise InvalidData(
             f"expected {folder.log_file} to have every epoch that was charged, got an"
-            f" older log,"
-            f" without some of trial {finding.trial}: restore the sweep's folder from a"
-            f" copy, or"
-            f" `sweep delete {folder.name}` (its charges stay)"
+            f" older log, without some of trial {finding.trial}: restore the sweep's"
+            f" folder from a copy, or `sweep delete {folder.name}` (its charges stay)"
         )
 
 
@@ -122,8 +120,7 @@ def require_draws_paid(vault: Vault) -> None:
         lacking = vault.ledger_file if finding.epochs else vault.draws.log_file
         raise InvalidData(
             f"expected {lacking} to have every epoch of the draws, got an older one or"
-            f" none:"
-            f" restore {vault.path} from a copy"
+            f" none: restore {vault.path} from a copy"
         )
 
 
@@ -150,23 +147,20 @@ def require_vault(folder: SweepFolder, ledger: Ledger) -> Vault:
         if has_drawn(folder) or ledger.of_sweep(folder.ledger_name):
             raise InvalidData(
                 f"expected the trials that {folder.name} has drawn in {vault.path}, got"
-                f" none:"
-                f" {restore}"
+                f" none: {restore}"
             )
         return vault
     if vault.sweep_id not in (None, folder.made().id):
         raise InvalidData(
             f"expected the trials that {folder.name} has drawn in {vault.path}, got"
-            f" those of"
-            f" another sweep: {restore}"
+            f" those of another sweep: {restore}"
         )
     if folder.state().begun and any(
         record.status.is_pending for record in vault.draws.records(running=False)
     ):
         raise InvalidData(
             f"expected every trial in {vault.path} to have ended, because the best of"
-            f" {folder.name}"
-            f" is released, got an older vault: {restore}"
+            f" {folder.name} is released, got an older vault: {restore}"
         )
     return vault
 
@@ -216,8 +210,6 @@ def require_whole_ledger(
 def _ledger_lacks(folder: SweepFolder, lost: Finding) -> InvalidData:
     return InvalidData(
         f"expected the ledger to have every epoch of {folder.name}, got none for some"
-        f" of trial"
-        f" {lost.trial}: restore the ledger from a copy, or charge them again (`sweep"
-        f" ledger"
-        " --check --repair`)"
+        f" of trial {lost.trial}: restore the ledger from a copy, or charge them again"
+        " (`sweep ledger --check --repair`)"
     )

@@ -109,8 +109,7 @@ class PlannedTrial:
         if len(self.id) >= len(found.id) and not self.id.endswith(found.id):
             raise InvalidData(
                 f"expected the config of trial {self.id} as it was planned, got one of"
-                f" id"
-                f" {found.id}: its plan was edited or made by another version"
+                f" id {found.id}: its plan was edited or made by another version"
             )
         return found
 

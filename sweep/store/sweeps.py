@@ -154,8 +154,7 @@ class SweepFolder:
         if len(found) != 1:
             raise InvalidInput(
                 f"expected the name or the id of a trial of {self.name}, got"
-                f" {trial_id!r}:"
-                f" {len(found)} trials"
+                f" {trial_id!r}: {len(found)} trials"
             )
         return found[0]
 
@@ -279,8 +278,7 @@ class SweepFolder:
                 if copy.is_running:
                     raise InvalidInput(
                         f"sweep {copy.name} is running, a copy of {self.name}, which is"
-                        f" the same"
-                        " sweep: `sweep stop` it first"
+                        " the same sweep: `sweep stop` it first"
                     )
             (self.path / "stop").unlink(missing_ok=True)
             yield
@@ -557,8 +555,7 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
             raise
         raise StorageFailed(
             f"{failure}: saved results are intact and trials are paused; when the disk"
-            f" works again,"
-            f" `sweep resume {folder.name}` continues"
+            f" works again, `sweep resume {folder.name}` continues"
         ) from None
 
 

@@ -89,7 +89,6 @@ def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
     if own != method.STAGES:
         raise InvalidInput(
             f"expected a model of {' and '.join(method.STAGES)} in {trained.folder},"
-            f" got"
-            f" {', '.join(own) or 'none'}"
+            f" got {', '.join(own) or 'none'}"
         )
     return load_lm(trained.folder, own, trained.model, trained.synthesis)
