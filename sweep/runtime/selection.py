@@ -69,7 +69,7 @@ def execute(
             f"expected one folder of the private selection {folder.name}, got a copy,"
             f" {copies[0]}: the best of either would be a release of its own"
         )
-    ledger, name = Ledger(account.settings.home / FILE), folder.ledger_name
+    ledger, name = account.ledger, folder.ledger_name
     require_paid(folder, ledger)
     vault = require_vault(folder, ledger)
     if not vault.is_sealed:  # drawn by the home's key and the sweep's id
@@ -89,13 +89,10 @@ def execute(
             drawn.append(replace(trial, id=f"draw-{random.bytes(4).hex()}-{trial.id}"))
         vault.seal(space, Plan(name=space.name, trials=tuple(drawn)))
     if selection_charge(ledger, name) is None:  # as a whole, before anything starts
-        data, limit = (
-            account.data_of(trials[0].config),
-            folder.about().get("budget_total"),
-        )
-        ledger.key.register(data.fingerprint, data.texts())
+        data = account.registered_data(trials[0].config)
         entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
-        if (reason := ledger.charge(entry, budget_total=limit)) is not None:
+        reason = ledger.charge(entry, budget_total=folder.budget_total)
+        if reason is not None:
             raise InvalidInput(reason)
     if CHARGED not in folder.about():
         folder.note(**{CHARGED: time.time()})
@@ -188,7 +185,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
         together = (
             certify(releases, delta=delta, effort="total").epsilon if releases else 0.0
         )
-        total, limit = folder.space().budget.total, folder.about().get("budget_total")
+        total, limit = folder.space().budget.total, folder.budget_total
         if total is not None and together > total:
             raise InvalidInput(
                 f"the trials of {folder.name} cost epsilon {format_epsilon(together)}"

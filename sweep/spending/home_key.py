@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -85,10 +86,9 @@ class HomeKey:
             damaged, or missing beside a ledger or hashes.
         """
         if not self.file.exists():
-            is_used = self.file.with_suffix(".jsonl").exists() or bool(self._lists())
-            if (
-                is_used and not self.file.exists()
-            ):  # another process draws it before either
+            is_used = self.file.with_suffix(".jsonl").exists() or self._lists()
+            # Another process draws it before either.
+            if is_used and not self.file.exists():
                 raise InvalidData(
                     f"expected the key of the ledger in {self.file}, got none: restore"
                     " it from a copy"
@@ -113,11 +113,8 @@ class HomeKey:
         fresh = self.file.with_name(f".{secrets.token_hex(8)}")
         write_bytes(fresh, secrets.token_bytes(_KEY_BYTES))
         try:
-            os.link(
-                fresh, self.file
-            )  # fails, rather than replaces, where another came first
-        except FileExistsError:
-            pass
+            with suppress(FileExistsError):  # where another process came first
+                os.link(fresh, self.file)
         finally:
             fresh.unlink()
         flush(self.file.parent)

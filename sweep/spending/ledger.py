@@ -59,9 +59,8 @@ class Entry:
     epochs: int
     delta: float
     at: float = 0.0  # seconds since 1970
-    baseline: bool = (
-        False  # of its sweep: without noise, exempt from user-defined totals
-    )
+    # Of its sweep: without noise, exempt from user-defined totals.
+    baseline: bool = False
     # Exports of the data set's records that the trial reads; they were charged to their
     # own trials.
     starts: tuple[Start, ...] = ()
@@ -129,6 +128,19 @@ class PricedTrial:
     dataset: str
     dataset_name: str
 
+    def entry(self, **where: Any) -> Entry:
+        """The entry that charges epochs of the trial; as `entry_for`. `where`: the name
+        of the sweep in the ledger, and the numbers of the attempt and the epochs.
+        """
+        return entry_for(
+            self.mechanism,
+            dataset=self.dataset,
+            dataset_name=self.dataset_name,
+            trial=self.trial.id,
+            baseline=self.trial.is_exempt,
+            **where,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
@@ -167,12 +179,10 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._log = ChainedLog(path, ENTRY, advice=_ADVICE)
         self.key = HomeKey(path.with_suffix(".key"))
-        self._entries: dict[
-            Hashable, Entry
-        ] = {}  # the furthest of each attempt at a trial
-        self._accounts: dict[
-            frozenset[str], Account
-        ] = {}  # of data sets that share records
+        # The furthest of each attempt at a trial.
+        self._entries: dict[Hashable, Entry] = {}
+        # Of data sets that share records.
+        self._accounts: dict[frozenset[str], Account] = {}
 
     def charge(self, entry: Entry, *, budget_total: float | None = None) -> str | None:
         """Write an entry; it is on the disk when this returns None. Only then release.
@@ -300,7 +310,7 @@ class Ledger:
         baselines.
         """
         self._read_new()
-        names = {self.key.name_of(entry.dataset), *self.key.overlaps(entry.dataset)}
+        names = self._sharing(entry.dataset)
         return [
             e
             for e in self._about(names)
@@ -317,10 +327,10 @@ class Ledger:
         for entry in self._log.read_new():
             if self._is_further(entry):
                 self._entries[_key(entry)] = new[_key(entry)] = entry
-        accounts, self._accounts = (
-            self._accounts,
-            {},
-        )  # made anew where a name has no key
+        # Until all are up to date there are none: where a name has no key they are made
+        # anew.
+        accounts = self._accounts
+        self._accounts = {}
         for names, account in accounts.items():
             _put(
                 account,
@@ -336,11 +346,15 @@ class Ledger:
             e for e in self._entries.values() if self.key.name_of(e.dataset) in names
         ]
 
-    def _account(self, fingerprint: str) -> Account:
-        """The account of a data set and of those that share records with it."""
-        names = frozenset(
+    def _sharing(self, fingerprint: str) -> frozenset[str]:
+        """The names of a data set and of those that share records with it."""
+        return frozenset(
             {self.key.name_of(fingerprint), *self.key.overlaps(fingerprint)}
         )
+
+    def _account(self, fingerprint: str) -> Account:
+        """The account of a data set and of those that share records with it."""
+        names = self._sharing(fingerprint)
         if names not in self._accounts:
             account = Account()
             _put(account, self._about(names))  # which raises where a key was lost

@@ -13,10 +13,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sweep.spending.ledger import SELECTION, Entry, Ledger, selection_charge
-from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, Vault
 from trainables import catalogue, formats
 from trainables.errors import InvalidData, InvalidInput
@@ -102,7 +100,7 @@ def require_paid(folder: SweepFolder, ledger: Ledger) -> None:
     """
     for finding in differences(folder, ledger):
         if finding.epochs:
-            raise _ledger_lacks(folder, finding)
+            raise _ledger_lacks(finding)
         raise InvalidData(
             f"expected {folder.log_file} to have every epoch that was charged, got an"
             f" older log, without some of trial {finding.trial}: restore the sweep's"
@@ -182,10 +180,21 @@ def _trial_behind(
     return None
 
 
+def findings(sweeps: Iterable[SweepFolder], ledger: Ledger) -> Iterator[Finding]:
+    """The `differences` of every one of `sweeps` from the ledger, in their order. One
+    that cannot be read is a finding of its own, whose `problem` says why.
+    """
+    for folder in sweeps:
+        try:
+            yield from differences(folder, ledger)
+        except InvalidInput as damage:
+            yield Finding(problem=str(damage), sweep=folder.name)
+
+
 def require_whole_ledger(
-    home: Path, ledger: Ledger, *, budget_total: float | None = None
+    ledger: Ledger, sweeps: Iterable[SweepFolder], *, budget_total: float | None = None
 ) -> None:
-    """Require the ledger to have every epoch of the sweeps in its home, and with a
+    """Require the ledger to have every epoch of the `sweeps` of its home, and with a
     `budget_total` the hashes of every data set's records. A sweep whose log is damaged
     says nothing.
 
@@ -195,21 +204,14 @@ def require_whole_ledger(
     ledger.datasets()
     if budget_total is not None:
         ledger.require_hashes()
-    for name in store.names(home):
-        folder = store.open_sweep(home, name)
-        try:
-            lost = next(
-                (each for each in differences(folder, ledger) if each.epochs), None
-            )
-        except InvalidInput:
-            continue
-        if lost is not None:
-            raise _ledger_lacks(folder, lost)
+    for finding in findings(sweeps, ledger):
+        if finding.epochs:
+            raise _ledger_lacks(finding)
 
 
-def _ledger_lacks(folder: SweepFolder, lost: Finding) -> InvalidData:
+def _ledger_lacks(finding: Finding) -> InvalidData:
     return InvalidData(
-        f"expected the ledger to have every epoch of {folder.name}, got none for some"
-        f" of trial {lost.trial}: restore the ledger from a copy, or charge them again"
-        " (`sweep ledger --check --repair`)"
+        f"expected the ledger to have every epoch of {finding.sweep}, got none for some"
+        f" of trial {finding.trial}: restore the ledger from a copy, or charge them"
+        " again (`sweep ledger --check --repair`)"
     )

@@ -85,9 +85,8 @@ class SweepFolder:
                     f"cannot read {self.log_file}: it does not exist: {_ADVICE}"
                 )
             for entry in self._log.read_new():
-                if isinstance(
-                    entry, log.SweepCreated
-                ):  # read anew where the log was restored from a copy
+                # Read anew where the log was restored from a copy.
+                if isinstance(entry, log.SweepCreated):
                     self._state = log.SweepState()
                 self._state.add(entry)
             return self._state
@@ -178,6 +177,13 @@ class SweepFolder:
         self.add(log.MetadataAdded(facts=facts))
 
     @property
+    def budget_total(self) -> float | None:
+        """The largest epsilon of a data set over all sweeps with which it was started
+        (`--budget-total`); None without one.
+        """
+        return self.about().get("budget_total")
+
+    @property
     def is_unsealed(self) -> bool:
         """Whether all trials of a private selection are shown."""
         return "unsealed" in self.about()
@@ -222,11 +228,9 @@ class SweepFolder:
         """
         with self._threads:
             if report.epochs_done != self.state().trial(trial_id).epochs_done:
-                row = {
-                    **asdict(report),
-                    "time": when,
-                    **({"stop": stop} if stop else {}),
-                }
+                row = {**asdict(report), "time": when}
+                if stop:
+                    row["stop"] = stop
                 self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
@@ -378,9 +382,8 @@ def create(
             try:
                 fresh.rename(place)
             except OSError:
-                require_free(
-                    home, space.name
-                )  # another process may have taken the name meanwhile
+                # Another process may have taken the name meanwhile.
+                require_free(home, space.name)
                 raise
             disk.flush(home)
         finally:
@@ -417,15 +420,23 @@ def how_to_go_on(home: Path, name: str) -> str:
     return "no trial has begun; run the same command again"
 
 
-def names(home: Path) -> list[str]:
-    """The names of all sweeps, oldest first."""
+def sweeps(home: Path) -> list[SweepFolder]:
+    """All sweeps of a home, the oldest first; damaged ones, whose age is not known,
+    before them. Of each log the first line is read. A folder keeps what it has read:
+    who goes over the sweeps again passes on this list.
+    """
     created = {}
     for place in filter(_is_sweep, home.glob("*")):
         with suppress(InvalidInput):  # a copy under another kind of name is none
             folder = SweepFolder(_place(home, place.name))
-            created[folder.name] = 0.0  # a damaged sweep has a name, too
-            created[folder.name] = folder.made().created
-    return sorted(created, key=lambda name: (created[name], name))
+            created[folder] = 0.0
+            created[folder] = folder.made().created
+    return sorted(created, key=lambda folder: (created[folder], folder.name))
+
+
+def names(home: Path) -> list[str]:
+    """The names of all sweeps, in the order of `sweeps`."""
+    return [folder.name for folder in sweeps(home)]
 
 
 def _is_sweep(place: Path) -> bool:
