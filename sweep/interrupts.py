@@ -34,9 +34,8 @@ class now:  # noqa: N801
     explain: Callable[[], str] = lambda: (
         "no file is incomplete; run the same command again"
     )
-    is_requested: Callable[[], bool] = lambda: (
-        False
-    )  # called often: True counts as SIGTERM
+    # Called often: True counts as SIGTERM.
+    is_requested: Callable[[], bool] = lambda: False
 
 
 def run(work: Callable[[], int]) -> int:
@@ -104,9 +103,8 @@ def _watch() -> None:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     now.number = first
     with suppress(Exception):
-        shown = (
-            "\r\n\x1b[?25h" if os.isatty(2) else ""
-        )  # the cursor, which a live table hides
+        # The cursor, which a live table hides.
+        shown = "\r\n\x1b[?25h" if os.isatty(2) else ""
         line = f"{shown}interrupted: {now.explain()}\n".encode()
         screen = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -170,9 +170,10 @@ def ray_dashboards() -> list[str]:
     """Addresses of the running dashboards of this user's Ray, one for each running
     sweep. A page of another user would get the token of Ray that is typed into it.
     """
-    found = [port for port in RAY_DASHBOARD_PORTS if _is_open(port)]
     own = [
-        f"http://{HOST}:{port}" for port in found if processes.is_own_port(HOST, port)
+        f"http://{HOST}:{port}"
+        for port in RAY_DASHBOARD_PORTS
+        if _is_open(port) and processes.is_own_port(HOST, port)
     ]
     return [address for address in own if _status(address) is not None]
 
@@ -203,10 +204,8 @@ def _status(url: str, token: str = "") -> int | None:
             return int(answer.status)
     except urllib.error.HTTPError as refusal:
         return refusal.code
-    except (
-        OSError,
-        HTTPException,
-    ):  # the latter of a server that speaks something else
+    # The latter of a server that speaks something else.
+    except (OSError, HTTPException):
         return None
 
 

@@ -41,15 +41,16 @@ def fields_of(config: Path | None) -> dict[str, Any]:
 
 
 _REPORTED = (  # values of a mechanism
-    *(
-        "engine",
-        "sampling",
-        "noise_calibration",
-        "group_scale",
-        "num_workers",
-        "microbatch_size",
-    ),
-    *("num_microbatches", "expected_batch_size", "epochs", "sensitivity"),
+    "engine",
+    "sampling",
+    "noise_calibration",
+    "group_scale",
+    "num_workers",
+    "microbatch_size",
+    "num_microbatches",
+    "expected_batch_size",
+    "epochs",
+    "sensitivity",
 )
 
 
@@ -101,14 +102,10 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if "expected_batch_size" not in training and all(
         isinstance(number, int) and number > 0 for number in share
     ):
-        training["expected_batch_size"] = math.prod(share) * math.ceil(
-            64 / math.prod(share)
-        )
-    config, number, undeclared = (
-        parse(parts),
-        data.get("num_records"),
-        tuple[str, ...](),
-    )
+        least = math.prod(share)
+        training["expected_batch_size"] = least * math.ceil(64 / least)
+    config, number = parse(parts), data.get("num_records")
+    undeclared: tuple[str, ...] = ()
     is_public = catalogue.entry("datasets", config.data.name).PUBLIC
     if (
         "name" in data

@@ -38,10 +38,8 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
     rows = []
     for name in catalogue.names("datasets"):
         config = data_config(name=name)
-        entry, kind = (
-            catalogue.entry("datasets", name),
-            catalogue.kind_of("datasets", name),
-        )
+        entry = catalogue.entry("datasets", name)
+        kind = catalogue.kind_of("datasets", name)
         rows.append(
             {
                 "name": name,

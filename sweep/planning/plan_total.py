@@ -35,12 +35,10 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if space.budget.total is None or not trials:
         return plan
-    from sweep.spending.gate import (
-        total_refusal,
-    )  # slow to import: it loads the accountants
+    # Slow to import: it loads the accountants.
+    from sweep.spending.gate import total_refusal
 
-    filter_ = filter_of(space, plan.filter_delta)
-    spent = accounting.Account(filter_)
+    spent = accounting.Account(filter_of(space, plan.filter_delta))
     refused = {}
     reasons: dict[object, str] = {}
     for trial in trials:

@@ -72,22 +72,21 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         )
     price = None
     if space.search.is_private_selection:
-        from sweep.planning.selection_price import (
-            priced,
-        )  # which imports the accounting library
+        # Which imports the accounting library.
+        from sweep.planning.selection_price import priced
 
         space, plan, price = priced(space, account=account)
         notes.append(price.sentence())
     else:
         plan = planning.make(space, account=account)
-        if space.search.is_adaptive:
+        if space.search.is_adaptive:  # which checks the total before each choice
             plan = replace(plan, probes=planning.probes(space, account=account))
-        require_one_corpus(space, plan)
-        if not space.search.is_adaptive:  # which checks the total before each choice
-            plan = within_total(plan, space, account=account)
-        else:
+            require_one_corpus(space, plan)
             filter_of(space, plan.filter_delta)
             notes += planning.search_notes(space, plan)
+        else:
+            require_one_corpus(space, plan)
+            plan = within_total(plan, space, account=account)
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
     notes += sorted(

@@ -55,22 +55,14 @@ def choose_slots(share: Resources, machine: Machine) -> int:
     >>> choose_slots(Resources(workers=2), Machine(cpus=8))
     4
     """
-    workers, slots, cpus_per_worker = (
-        share.workers or 1,
-        share.slots,
-        share.cpus_per_worker,
-    )
-    gpus_per_worker, cpus, gpus = (
-        share.gpus_per_worker or 0.0,
-        machine.cpus,
-        machine.gpus,
-    )
-    fits = math.floor(cpus / (workers * cpus_per_worker))
-    if fits < (slots or 1):
+    workers, asked = share.workers or 1, share.slots or 1
+    gpus_per_worker, gpus = share.gpus_per_worker or 0.0, machine.gpus
+    fits = math.floor(machine.cpus / (workers * share.cpus_per_worker))
+    if fits < asked:
         raise InvalidInput(
-            f"expected slots * workers * cpus_per_worker <= {cpus:g} CPUs, got"
-            f" slots={slots or 1} * workers={workers} *"
-            f" cpus_per_worker={cpus_per_worker}"
+            f"expected slots * workers * cpus_per_worker <= {machine.cpus:g} CPUs, got"
+            f" slots={asked} * workers={workers} *"
+            f" cpus_per_worker={share.cpus_per_worker}"
         )
     if gpus_per_worker > 0:
         # A worker's GPU share is on one GPU.
@@ -79,14 +71,14 @@ def choose_slots(share: Resources, machine: Machine) -> int:
             gpus * per_gpu if per_gpu else math.floor(gpus / math.ceil(gpus_per_worker))
         )
         fits_gpu = math.floor(seats / workers)
-        if fits_gpu < (slots or 1):
+        if fits_gpu < asked:
             raise InvalidInput(
                 f"expected slots * workers * gpus_per_worker to fit on {gpus:g} GPUs,"
-                f" got slots={slots or 1} * workers={workers} *"
+                f" got slots={asked} * workers={workers} *"
                 f" gpus_per_worker={gpus_per_worker:g}"
             )
         fits = min(fits, fits_gpu)
-    return slots or fits
+    return share.slots or fits
 
 
 def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> int:

@@ -94,10 +94,8 @@ def priced(
             f" space, got {law.mean:g}"
         )
     for release, along in zip(releases, ends, strict=True):
-        for (
-            path,
-            point,
-        ) in along:  # the middle of a range, which was priced, costs what its ends do
+        # The middle of a range, which was priced, costs what its ends do.
+        for path, point in along:
             config = point.config
             if config and accounting.release(account.mechanism(config)) != release:
                 raise InvalidInput(
@@ -107,8 +105,7 @@ def priced(
                 )
     chosen = selection.release_of(releases, number=number)
     claim = selection.claim_of(chosen, delta=delta)
-    selected = claim.epsilon
-    total = space.budget.total
+    selected, total = claim.epsilon, space.budget.total
     if total is not None and selected > total:
         alone = selection.epsilon_of_choice_alone(number, delta=delta)
         if alone > total:

@@ -32,12 +32,10 @@ _PACKAGES = Path(__file__).parents[2]  # the folder of what workers import
 _STARTS = 3
 _REMOVALS = 5  # tries to remove a folder
 _ANSWER_SECONDS = 120.0  # of a node
-_OUT_OF_MEMORY = (
-    "due to memory pressure"  # in what Ray prints of workers that it has killed
-)
-_NO_TOKEN = (
-    b"InvalidAuthToken"  # in what Ray's libraries log of a token that is refused
-)
+# In what Ray prints of workers that it has killed.
+_OUT_OF_MEMORY = "due to memory pressure"
+# In what Ray's libraries log of a token that is refused.
+_NO_TOKEN = b"InvalidAuthToken"
 _LOG_LINE = re.compile(rb"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\][^\n]*\n")
 _memory = threading.Event()  # Ray has said that
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
@@ -74,9 +72,14 @@ _REQUIRED = {
 # Of another Ray, or of a job on it: a cluster of our own would start with them, or not
 # at all.
 _OF_ANOTHER_RAY = (
-    *("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_CLIENT_MODE", "RAY_USE_TLS"),
-    *("RAY_RUNTIME_ENV_HOOK", "RAY_JOB_CONFIG_JSON_ENV_VAR"),
-    *("RAY_OVERRIDE_RESOURCES", "RAY_OVERRIDE_LABELS"),
+    "RAY_ADDRESS",
+    "RAY_REDIS_ADDRESS",
+    "RAY_CLIENT_MODE",
+    "RAY_USE_TLS",
+    "RAY_RUNTIME_ENV_HOOK",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR",
+    "RAY_OVERRIDE_RESOURCES",
+    "RAY_OVERRIDE_LABELS",
 )
 # A cluster of this machine is private to its owner: ports on loopback, calls with a
 # token.
@@ -274,9 +277,8 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
     # Threads of Tune and Train still ask Ray, which ends the process at the first call
     # after a shutdown, before the failure is reported. The workers have gone with their
     # raylet or pool.
-    sys.excepthook = (
-        sys.__excepthook__
-    )  # Ray's asks its GCS, and waits a minute for a dead one
+    # Ray's asks its GCS, and waits a minute for a dead one.
+    sys.excepthook = sys.__excepthook__
     atexit.register(partial(_leave, code, is_own=is_own))
 
 

@@ -24,9 +24,8 @@ from trainables.config import objectives
 from trainables.dp.accounting import renyi
 from trainables.errors import InvalidInput
 
-_PATIENCE = (
-    1_000  # consecutive draws without a valid config after which the space is refused
-)
+# Consecutive draws without a valid config after which the space is refused.
+_PATIENCE = 1_000
 
 
 def law_of(space: SearchSpace) -> NumTrials:
@@ -105,6 +104,6 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
 
 def _cost(record: TrialRecord, metric: str) -> float:
     value = select.value(record, metric) if record.status.is_finished else None
-    return (
-        math.inf if value is None or math.isnan(value) else figures.cost(metric, value)
-    )
+    if value is None or math.isnan(value):
+        return math.inf
+    return figures.cost(metric, value)

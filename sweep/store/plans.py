@@ -22,17 +22,15 @@ RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 CORPUS = ("name", "path")  # fields of `data` that say which corpus it is
 # Figures that follow from the number of training records, as on a card
 # (`trainables.cards`).
-_OF_A_COUNT = frozenset(
-    {
-        "delta",
-        "sample_rate",
-        "steps",
-        "epsilon_paper",
-        "epsilon_rdp",
-        "epsilon_replace_one",
-    }
-    | {"utterances_per_second"}  # times the seconds of an epoch it is the number
-)
+_OF_A_COUNT = {
+    "delta",
+    "sample_rate",
+    "steps",
+    "epsilon_paper",
+    "epsilon_rdp",
+    "epsilon_replace_one",
+    "utterances_per_second",  # times the seconds of an epoch it is the number
+}
 
 
 def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
