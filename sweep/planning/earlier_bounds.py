@@ -78,11 +78,8 @@ def _reason(trial: PlannedTrial, settings: Settings) -> tuple[str, int | None] |
     except SweepError:
         longest = None
     if longest is None:
-        return (
-            f"their corpus is not at hand (a record of {LONG} words or more would"
-            f" matter)",
-            None,
-        )
+        why = f"their corpus is not at hand (a record of {LONG} words or more would matter)"
+        return why, None
     if longest < LONG:
         return None
     return f"their corpus has a record of {longest} words", longest

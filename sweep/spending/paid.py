@@ -24,8 +24,10 @@ CHARGED = "charged"  # among the facts of a private selection: when it was
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A problem of the ledger. `epochs`: numbers, from 1, of the epochs of a `trial` of
-    a `sweep` without an entry; empty where `problem` is complete.
+    """A problem of the ledger. `problem` is a phrase for people. `epochs` are the
+    numbers, from 1, of the epochs of a `trial` of a `sweep` that have no entry, which
+    `repair` can charge; empty where nothing can be charged. `sweep` is the folder's
+    name, empty where the problem is the ledger's own.
     """
 
     problem: str
@@ -37,7 +39,9 @@ class Finding:
 def uncharged_epochs(
     trial_id: str, epochs_done: int, entries: Iterable[Entry]
 ) -> list[int]:
-    """The epochs of a trial, from 0, that no entry of its sweep covers."""
+    """The numbers, from 0, of those of the first `epochs_done` epochs of a trial that
+    no entry of its sweep covers; empty where all are charged.
+    """
     missing = set(range(epochs_done))
     for each in entries:
         if each.trial == trial_id:
@@ -59,16 +63,16 @@ def differences(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
 
 def _of_trials(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     # Before the entries: a running sweep records an epoch after its charge.
-    done = {}
-    for trial in folder.plan().trials:
-        known = folder.state().trial(trial.id)
+    trials, state, done = folder.plan().trials, folder.state(), {}
+    for trial in trials:
+        known = state.trial(trial.id)
         done[trial.id] = max(
             known.epochs_done, known.result["epochs_done"] if known.result else 0
         )
     by_trial = defaultdict[str, list[Entry]](list)
     for entry in ledger.of_sweep(folder.ledger_name):
         by_trial[entry.trial].append(entry)
-    for trial in folder.plan().trials:
+    for trial in trials:
         is_finite = trial.epsilon is not None and math.isfinite(trial.epsilon)
         if is_finite and catalogue.kind_of("engines", trial.engine) == "prior":
             # it read no record; its epsilon is 0, or that of an export that it reads
@@ -124,7 +128,7 @@ def require_draws_paid(vault: Vault) -> None:
 
 def has_drawn(folder: SweepFolder) -> bool:
     """Whether a private selection was charged, by its own log or by what is in its
-    vault.
+    vault. Then its draws must not be drawn anew.
     """
     if CHARGED in folder.about() or folder.state().begun:
         return True
