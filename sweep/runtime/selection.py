@@ -142,10 +142,10 @@ def _is_resumed(record: TrialRecord) -> bool:
 
 
 def require_sealed(folder: SweepFolder) -> Vault:
-    """The vault of an ended private selection.
+    """The vault of a private selection whose trials have ended and are not shown yet.
 
-    Raises: InvalidInput for a sweep without one, or one that has not ended; as
-    `require_vault`.
+    Raises: InvalidInput for a sweep without one, one that is unsealed already or has
+    not ended; as `require_vault`.
     """
     space, vault = folder.space(), Vault(folder)
     ledger = Ledger(folder.path.parent / FILE)
@@ -175,11 +175,12 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     `budget.total` or the sweep's `--budget-total`; InvalidData where a ledger lacks an
     entry.
     """
-    vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
+    vault, account = require_sealed(folder), Accounting(settings)
+    ledger = account.ledger
     tracker = open_store(settings) if is_tracked(settings, folder) else None
     ledger.require_hashes()
     with folder.hold_lock():
-        entries = _entries(folder, vault, settings)
+        entries = _entries(folder, vault, account)
         releases = [entry.release for entry in entries]
         delta = min((entry.delta for entry in entries), default=1.0)
         together = (
@@ -207,7 +208,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     return guard.problem or Delivery(settings, folder).close()
 
 
-def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:
+def _entries(folder: SweepFolder, vault: Vault, account: Accounting) -> list[Entry]:
     """The entries of the drawn trials, each priced by its trial's own mechanism.
 
     Raises: InvalidData where the vault lacks a trial or has a damaged one, or its
@@ -216,23 +217,18 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     draws, chosen = vault.draws, vault.selection() or {}
     entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
     records = {record.plan.id: record for record in draws.records(running=False)}
-    begun = {
-        place.name for place in (draws.path / "trials").iterdir()
-    } | draws.state().begun
-    priced = priced_trials(
-        [record.plan for record in records.values()], Accounting(settings)
-    )
+    folders = {place.name for place in (draws.path / "trials").iterdir()}
+    known = folders | draws.state().begun | {entry.trial for entry in entries}
+    priced = priced_trials([record.plan for record in records.values()], account)
     mechanisms = {
         each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free
     }
-    if (
-        not begun | {entry.trial for entry in entries} <= records.keys()
-        or any(map(_is_resumed, records.values()))
-        or any(
-            uncharged_epochs(name, records[name].epochs_done, entries)
-            for name in mechanisms
-        )
-    ):
+    is_uncharged = any(
+        uncharged_epochs(name, records[name].epochs_done, entries)
+        for name in mechanisms
+    )
+    is_open = any(map(_is_resumed, records.values()))
+    if is_open or is_uncharged or not known <= records.keys():
         raise InvalidData(
             f"expected {vault.path} to have every trial, and {vault.ledger_file.name}"
             " every epoch of one, got less: restore the folder from a copy"
