@@ -73,7 +73,10 @@ def answer(
 
 
 def asgi(application: AsgiApp, token: str) -> AsgiApp:
-    """An ASGI application that asks for the token."""
+    """An ASGI application that answers only requests with `token` (see the module) and
+    passes them to `application`. A refused request gets a page, a refused WebSocket is
+    closed with code 1008. Messages of the server's own start and end pass.
+    """
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
         found = None
@@ -113,7 +116,9 @@ def asgi(application: AsgiApp, token: str) -> AsgiApp:
 
 
 def wsgi(application: WsgiApp, token: str) -> WsgiApp:
-    """A WSGI application that asks for the token."""
+    """A WSGI application that answers only requests with `token` (see the module) and
+    passes them to `application`. A refused request gets a page with status 401.
+    """
 
     def guarded(
         environ: dict[str, Any], start_response: Callable[..., Any]

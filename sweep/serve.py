@@ -37,8 +37,8 @@ _PATIENCE = 90.0  # seconds for MLflow's server to answer
 
 @dataclass(frozen=True)
 class Server:
-    """A web server, and the token that it asks for; "" where it asks for none that is
-    known.
+    """A web server: its `address`, without a slash at its end, and the token that it
+    asks for, "" where it asks for none that is known.
     """
 
     address: str
@@ -154,8 +154,8 @@ def _no_port(port: int, problem: OSError) -> InvalidInput:
 
 
 def mlflow_experiment(server: Server) -> dict[str, Any] | None:
-    """The experiment of all sweeps at an MLflow server; None without it, or for another
-    server.
+    """The experiment of all sweeps at an MLflow server, as its REST API has it; None
+    where there is none yet, or something else answers.
     """
     query = f"{server.address}/api/2.0/mlflow/experiments/get-by-name?experiment_name=sweeps"
     try:

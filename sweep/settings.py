@@ -138,7 +138,8 @@ def sqlite_uri(file: Path) -> str:
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """The file of a SQLite address; None for any other address.
+    """The file of a SQLite address; None for any other address and for a database in
+    memory.
 
     >>> sqlite_file("sqlite+pysqlite:////data/50% done%3F/mlflow.db")
     PosixPath('/data/50% done?/mlflow.db')
@@ -167,8 +168,9 @@ def hide_passwords(text: str) -> str:
 
 
 def first_line(problem: BaseException) -> str:
-    """The beginning of what an error says, without passwords. Further lines may quote
-    values.
+    """The first line of what an error says, without passwords, for a log or a screen.
+    Further lines may quote values, and errors of other libraries are cut after 200
+    characters.
     """
     line = hide_passwords(words_of(problem).splitlines()[0])
     # Ours are one sentence.

@@ -20,8 +20,11 @@ from trainables.io.files import read_yaml
 
 
 def fields_of(config: Path | None) -> dict[str, Any]:
-    """The parts of a config that accounting reads, as plain data; empty without a
-    file.
+    """The parts of a config that accounting reads, as plain data: engine, data,
+    training and privacy, of a generating task also what its stages depend on. Without a
+    file the default engine and empty sections.
+
+    Raises: InvalidInput for a file that makes no config.
     """
     if config is None:
         return {
@@ -78,7 +81,8 @@ def change(
 
 
 def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
-    """The value of the field noise_multiplier: a number, or a target.
+    """The value of the field noise_multiplier: the number that was given, or a target
+    whose noise is to be found; None without either.
 
     Raises: InvalidInput where both are given.
     """
@@ -144,7 +148,9 @@ def report(
 
 
 def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
-    """The reasons why the sound figure differs from the paper's."""
+    """The reasons why the sound epsilon of a mechanism differs from the paper's, one
+    sentence each; empty where the paper's is not defined or nothing is private.
+    """
     if summary.epsilon_paper is None or not mechanism.is_private:
         return []
     found = []

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A space, its plan, and notes for the user. `price` is a private selection's,
-    whose plan holds the configurations that its trials are drawn from.
+    """A space, its plan, and notes for the user, one sentence each. `price` is that of
+    a private selection, whose plan holds the configurations that its trials are drawn
+    from; None for any other sweep. The space of a selection has the noise that was
+    found for its target.
     """
 
     space: SearchSpace
@@ -60,7 +62,12 @@ def read(
 
 
 def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
-    """The plan of a space that has been read."""
+    """The plan of a space that has been read, with notes for the user. Nothing is
+    trained, charged or created; figures that are computed are kept in the cache.
+
+    Raises: InvalidInput for what no trial could run, InvalidData for data that cannot
+    be read.
+    """
     notes: list[str] = []
     account = Accounting(settings)
     if taken := [

@@ -34,8 +34,10 @@ def price(trials: Sequence[PlannedTrial], account: Accounting) -> list[PricedTri
 
 
 def with_certified_noise(plan: Plan, account: Accounting) -> Plan:
-    """The plan with the noise that its trials will have; that of a plan may be from the
-    cache.
+    """The plan with the noise multiplier that each trial will train with. A plan may
+    take that of a target epsilon from the cache; here it is computed and certified.
+
+    Raises: InvalidInput for a mechanism that is refused.
     """
     trials = list(plan.trials)
     for place, trial in enumerate(trials):
@@ -48,8 +50,11 @@ def with_certified_noise(plan: Plan, account: Accounting) -> Plan:
 def require_total(
     priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float
 ) -> None:
-    """Raises: InvalidInput if these trials would exceed `budget_total` for a data
-    set.
+    """Require the trials of a sweep, together with what all sweeps have spent on the
+    same records, to stay within `budget_total`, an epsilon. Exempt baselines do not
+    count.
+
+    Raises: InvalidInput naming what is spent and what the trials would raise it to.
     """
     planned: dict[str, list[Mechanism]] = {}
     for each in priced:

@@ -19,7 +19,9 @@ _USABLE = 0.9  # of the memory: Ray kills workers where 0.95 is in use
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The resources that trials share: CPUs, bytes of free memory, GPUs."""
+    """The resources that trials share: CPUs, bytes of free memory (infinite: not
+    known), GPUs. Of a cluster they are those of all its nodes together.
+    """
 
     cpus: float
     memory_bytes: float = math.inf
@@ -93,7 +95,8 @@ def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> in
 
 
 def sentence(plan: Plan, resources: Resources) -> str:
-    """A sentence with the number of concurrent trials.
+    """A sentence with the number of concurrent trials on this machine, their workers
+    and their GPUs.
 
     Raises: InvalidInput where one trial does not fit on this machine.
     """
@@ -109,7 +112,9 @@ def sentence(plan: Plan, resources: Resources) -> str:
 
 
 def this_machine(resources: Resources) -> Machine:
-    """This machine, with its GPUs where the trials may use some."""
+    """This machine: the CPUs that this process may use, and its GPUs where the trials
+    may use some. Its memory is left unknown; Ray measures it.
+    """
     return Machine(
         cpus=machine_cpus(),
         gpus=machine_gpus() if resources.gpus_per_worker != 0 else 0,
@@ -117,8 +122,8 @@ def this_machine(resources: Resources) -> Machine:
 
 
 def machine_gpus() -> int:
-    """GPUs that torch finds; imported only where a driver is: planning has no other
-    need of it.
+    """The number of GPUs that torch finds. Torch, which takes seconds, is imported only
+    where a driver of a GPU is: planning has no other need of it.
     """
     if "torch" not in sys.modules and not any(map(os.path.exists, _DRIVERS)):
         return 0
@@ -128,15 +133,16 @@ def machine_gpus() -> int:
 
 
 def gpu_share(asked: float | None, machine: Machine | None) -> float | None:
-    """GPUs of a worker: as asked, by default 1 where there are any; None where that is
-    unknown.
+    """The GPUs of one worker, a share of one where it is below 1: as `asked`, by
+    default 1 where the machine has any, else 0. None where that is unknown, because the
+    machine is.
     """
     return asked if asked is not None or machine is None else float(machine.gpus > 0)
 
 
 def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """CPUs that this process may use: its affinity, or its container's quota where that
-    is less.
+    """The CPUs that this process may use, at least 1: its affinity, or the quota of its
+    container where that is less. `cgroup` is the file that has the quota.
     """
     available = (
         len(os.sched_getaffinity(0))

@@ -50,8 +50,8 @@ _HORIZON = "max_epochs"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The folder of the sweep, and why results are missing in the tracking store, or
-    None.
+    """What is left of a run of a sweep: its folder, with every result, and why results
+    are missing in the tracking store, or None where they are there or none is used.
     """
 
     folder: SweepFolder
@@ -128,7 +128,9 @@ def resume(
     function: str = TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
 ) -> Run:
-    """Resume a sweep, whose unfinished trials continue from their last checkpoint.
+    """Go on with a sweep to its end: unfinished and failed trials continue from their
+    last checkpoints, and results that the tracking store lacks are sent. Parameters are
+    as those of `start`; the limit on the spend is that of the start.
 
     Raises: InvalidInput if it is running, or as `start`.
     """

@@ -29,21 +29,26 @@ _PATIENCE = 1_000
 
 
 def law_of(space: SearchSpace) -> NumTrials:
-    """The law of a private selection's number of trials."""
+    """The law of a private selection's number of trials, with its mean. The space must
+    be one that was read, with the strategy private_selection.
+    """
     assert space.search.num_trials is not None  # the space was read
     return space.search.num_trials
 
 
 def random_of(secret: bytes, sweep_id: str) -> np.random.Generator:
-    """The generator of one sweep's draws: `secret` is the home's key, which never
-    leaves it.
+    """The generator of one sweep's draws, which is the same at every call. `secret` is
+    the home's key, which never leaves it: who knows it knows how many trials were
+    drawn.
     """
     mac = hmac.new(secret, b"private selection\0" + sweep_id.encode(), hashlib.sha256)
     return np.random.default_rng(int.from_bytes(mac.digest()))
 
 
 def draw_number(law: NumTrials, random: np.random.Generator) -> int:
-    """The number of trials: at least 1, of a Poisson law at least 0."""
+    """Draw the number of trials from its law, independently of all data: at least 1, of
+    a Poisson law at least 0. The same state of `random` gives the same number.
+    """
     if law.law == "poisson":
         return int(random.poisson(law.mean))
     if law.law == "geometric":

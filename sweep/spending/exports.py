@@ -56,7 +56,8 @@ _EXPORT = TypeAdapter(Export)
 
 
 class Exports:
-    """The exports of the home `home`. Not for several threads.
+    """The exports of the home `home`: what they were trained on, and what they have
+    released. The log is read anew where it has grown. Not for several threads.
 
     Raises: InvalidData by every method, for a damaged log.
     """

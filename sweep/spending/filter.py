@@ -31,7 +31,10 @@ UNFILTERED = (
 
 
 def looks_at_results(space: SearchSpace) -> bool:
-    """Whether the releases of trials depend on earlier results."""
+    """Whether the releases of later trials depend on results of earlier ones, by an
+    adaptive search or a scheduler, so that composition for fixed mechanisms does not
+    hold.
+    """
     return space.search.is_adaptive or space.search.scheduler != "none"
 
 

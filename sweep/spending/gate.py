@@ -226,7 +226,10 @@ def open_gate(
     ledger: Ledger,
     total_filter: RdpFilter | None = None,
 ) -> SpendGate:
-    """The gate of a sweep in the state of its folder and the ledger."""
+    """The gate of a sweep in the state of its folder and the ledger, with the budget of
+    its space. `trials` are those that may begin; `total_filter` is that of
+    `fixed_filter`.
+    """
     name = folder.ledger_name
     return SpendGate(
         sweep=name,

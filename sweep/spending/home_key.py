@@ -36,8 +36,9 @@ _HASH = "<u8"
 
 
 class HomeKey:
-    """The key in `file`, drawn at its first use, and beside it the folder of lists of
-    hashes (`.records`), each under its data set's name.
+    """The secret key of a home in `file`, drawn at its first use, and beside it the
+    folder of lists of hashes (`.records`), each under its data set's name. Who loses
+    the key loses the names: nothing is then charged or read (InvalidData).
     """
 
     def __init__(self, file: Path) -> None:

@@ -121,7 +121,9 @@ def attempt_key(entry: Entry) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedTrial:
-    """A planned trial with its mechanism and its data set."""
+    """A planned trial with the mechanism that it is charged by and the data set that it
+    is charged to: the `dataset`'s fingerprint, and its name for people.
+    """
 
     trial: PlannedTrial
     mechanism: Mechanism
@@ -379,7 +381,9 @@ def _because(spend: Certificate) -> str:
 def selection_entry(
     release: Release, *, delta: float, data: TrainingData, sweep: str
 ) -> Entry:
-    """The entry of the best trial of `sweep`, whose `release` is a selection."""
+    """The entry that charges the best trial of `sweep`, its name in the ledger, as one
+    `release` about `data` at `delta`. It stands for all draws until they are unsealed.
+    """
     return Entry(
         dataset=data.fingerprint,
         dataset_name=data.name,
@@ -392,7 +396,9 @@ def selection_entry(
 
 
 def selection_charge(ledger: Ledger, sweep: str) -> Entry | None:
-    """The ledger's entry of a sweep's selection; None before it is charged."""
+    """The entry of the ledger for a private selection, by the sweep's name in the
+    ledger, as far as it was charged; None before it is charged at all.
+    """
     return next(
         (entry for entry in ledger.of_sweep(sweep) if entry.trial == SELECTION), None
     )

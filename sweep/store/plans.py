@@ -225,14 +225,17 @@ _TRIAL = TypeAdapter(PlannedTrial)
 
 
 def group_of(config: Mapping[str, Any]) -> str:
-    """A name shared by configs that differ by `training.seed` alone."""
+    """A name shared by configs that differ by `training.seed` alone: 12 hexadecimal
+    digits. `config` is a trial's config as plain data.
+    """
     training = {**config.get("training", {}), "seed": 0}
     canonical = json.dumps({**config, "training": training}, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    """Nested fields by dotted names.
+    """Nested fields by dotted names, in their order; a list is a value. `prefix` goes
+    before every name.
 
     >>> flat({"a": {"b": 1, "c": None}, "d": [1, 2]})
     {'a.b': 1, 'a.c': None, 'd': [1, 2]}
@@ -247,8 +250,9 @@ def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
 
 
 def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
-    """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing
-    without noise.
+    """The noise multiplier of the epoch that ended as number `epochs_done`, from 1, as
+    a metric of that epoch: `noise_multiplier` at epoch 0 times the decay. Empty for a
+    trial without noise.
     """
     if not claims_privacy(plan.engine) or plan.noise_multiplier is None:
         return {}

@@ -57,8 +57,12 @@ _OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
 
 
 class SweepFolder:
-    """One sweep's folder. Only the holder of the lock writes. Safe for several
-    threads.
+    """The folder of one sweep: its log, its lock and the folders of its trials. Any
+    process may read it; only the one that holds the lock writes. What was read of the
+    log is kept, so that a further question costs only what was added since. Safe for
+    several threads.
+
+    Raises: InvalidData by every method that reads a missing or damaged log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -364,7 +368,9 @@ def _running(name: str) -> InvalidInput:
 def create(
     home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, Any]
 ) -> SweepFolder:
-    """Create a new sweep's folder atomically.
+    """Create the folder of a new sweep under the space's name. Another process sees it
+    whole or not at all. `about` is its provenance; the id and the time of creation are
+    added.
 
     Raises: InvalidInput for a name that exists already, or a home that cannot be
     written to; StorageFailed where the disk fails.
@@ -392,8 +398,10 @@ def create(
 
 
 def require_free(home: Path, name: str) -> Path:
-    """The place of a new sweep. Raises: InvalidInput for a name that is invalid or
-    exists.
+    """The place of a new sweep in a home; nothing is created.
+
+    Raises: InvalidInput for a name that is invalid, one of the home's own files, or
+    that of a sweep that exists.
     """
     place = _place(home, name)
     if place.exists():
@@ -405,7 +413,11 @@ def require_free(home: Path, name: str) -> Path:
 
 
 def open_sweep(home: Path, name: str) -> SweepFolder:
-    """Raises: InvalidInput for an invalid name, or one that no sweep has."""
+    """The sweep of a name in a home. Its log is read when it is asked for something.
+
+    Raises: InvalidInput for an invalid name, or one that no sweep has, naming those
+    that there are.
+    """
     place = _place(home, name)
     if not _is_sweep(place):
         known = ", ".join(names(home)) or "none"
@@ -414,7 +426,9 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
 
 
 def how_to_go_on(home: Path, name: str) -> str:
-    """A sentence for an interrupted sweep: what is saved, and how to resume it."""
+    """A sentence for a sweep that is interrupted: what is saved, and which command goes
+    on with it. A sweep that was not created yet has saved nothing.
+    """
     if _is_sweep(home / name):
         return f"every finished epoch is saved; `sweep resume {name}` continues"
     return "no trial has begun; run the same command again"
@@ -519,7 +533,10 @@ _PACKAGES = (
 
 
 def about(command: Sequence[str]) -> dict[str, Any]:
-    """The provenance of a sweep."""
+    """The provenance of a sweep that `command`, its words, starts: the commit of this
+    code, versions of Python and of the packages that decide results, the kind of
+    machine. Passwords in addresses are hidden.
+    """
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -555,8 +572,11 @@ def _git_commit() -> str | None:
 
 @contextmanager
 def storage_faults(folder: SweepFolder) -> Iterator[None]:
-    """Raises: StorageFailed instead of any error that the disk of a running sweep has
-    caused.
+    """Within the block, an error that the disk of a running sweep has caused (full,
+    gone, read-only) becomes a sentence that says what is saved and how to go on. Other
+    errors pass.
+
+    Raises: StorageFailed instead of the error.
     """
     try:
         yield
@@ -573,8 +593,11 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
 def require_storage(
     settings: Settings, *, check: Callable[[Path], None] = disk.require_writable
 ) -> None:
-    """Raises: StorageFailed where the folders of all sweeps cannot be written to
-    because the disk fails; InvalidInput for any other reason.
+    """Require the home and the folder of caches to be usable by `check`, before
+    anything starts.
+
+    Raises: StorageFailed where one cannot be written to because the disk fails;
+    InvalidInput for any other reason, with the variable that names the folder.
     """
     for name, folder in (
         ("SWEEP_HOME", settings.home),
