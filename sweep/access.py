@@ -42,6 +42,11 @@ class Answer:
     headers: Mapping[str, str]
     body: str = ""
 
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and values of all headers, that of the kind of the body first."""
+        return [("Content-Type", "text/plain; charset=utf-8"), *self.headers.items()]
+
 
 def answer(
     token: str, *, port: int, path: str, query: str, cookie: str, authorization: str
@@ -96,16 +101,14 @@ def asgi(application: AsgiApp, token: str) -> AsgiApp:
         if found is None:
             await application(scope, receive, send)
         elif scope["type"] == "http":
-            headers = {"Content-Type": "text/plain; charset=utf-8", **found.headers}
-            pairs = [
-                (name.lower().encode(), value.encode())
-                for name, value in headers.items()
-            ]
             await send(
                 {
                     "type": "http.response.start",
                     "status": int(found.status),
-                    "headers": pairs,
+                    "headers": [
+                        (name.lower().encode(), value.encode())
+                        for name, value in found.lines
+                    ],
                 }
             )
             await send({"type": "http.response.body", "body": found.body.encode()})
@@ -133,10 +136,7 @@ def wsgi(application: WsgiApp, token: str) -> WsgiApp:
         )
         if found is None:
             return application(environ, start_response)
-        headers = {"Content-Type": "text/plain; charset=utf-8", **found.headers}
-        start_response(
-            f"{found.status.value} {found.status.phrase}", list(headers.items())
-        )
+        start_response(f"{found.status.value} {found.status.phrase}", found.lines)
         return [found.body.encode()]
 
     return guarded
