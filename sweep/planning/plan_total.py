@@ -46,16 +46,15 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
         what, delta = accounting.release(mechanism), mechanism.delta
         # What does not fit now does not fit later.
         more: dict[Any, accounting.Release] = {**once(mechanism.starts), trial.id: what}
-        reason = reasons.get((what, mechanism.starts, delta))
-        if reason is None:
-            reason = total_refusal(
-                spent, space.budget.total, more, delta=delta, noun="trial"
-            )
+        cost = what, mechanism.starts, delta
+        reason = reasons.get(cost) or total_refusal(
+            spent, space.budget.total, more, delta=delta, noun="trial"
+        )
         if reason is None:
             for name, each in more.items():
                 spent.put(name, each, delta=delta)
         else:
-            reasons[what, mechanism.starts, delta] = reason
+            reasons[cost] = reason
             refused[trial.id] = replace(trial, reason=reason, refused_by="budget")
     return replace(
         plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials)
