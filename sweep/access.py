@@ -42,6 +42,11 @@ class Answer:
     headers: Mapping[str, str]
     body: str = ""
 
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and values of all headers, that of the kind of the body first."""
+        return [("Content-Type", "text/plain; charset=utf-8"), *self.headers.items()]
+
 
 def answer(
     token: str, *, port: int, path: str, query: str, cookie: str, authorization: str
@@ -73,7 +78,10 @@ def answer(
 
 
 def asgi(application: AsgiApp, token: str) -> AsgiApp:
-    """An ASGI application that asks for the token."""
+    """An ASGI application that answers only requests with `token` (see the module) and
+    passes them to `application`. A refused request gets a page, a refused WebSocket is
+    closed with code 1008. Messages of the server's own start and end pass.
+    """
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
         found = None
@@ -93,16 +101,14 @@ def asgi(application: AsgiApp, token: str) -> AsgiApp:
         if found is None:
             await application(scope, receive, send)
         elif scope["type"] == "http":
-            headers = {"Content-Type": "text/plain; charset=utf-8", **found.headers}
-            pairs = [
-                (name.lower().encode(), value.encode())
-                for name, value in headers.items()
-            ]
             await send(
                 {
                     "type": "http.response.start",
                     "status": int(found.status),
-                    "headers": pairs,
+                    "headers": [
+                        (name.lower().encode(), value.encode())
+                        for name, value in found.lines
+                    ],
                 }
             )
             await send({"type": "http.response.body", "body": found.body.encode()})
@@ -113,7 +119,9 @@ def asgi(application: AsgiApp, token: str) -> AsgiApp:
 
 
 def wsgi(application: WsgiApp, token: str) -> WsgiApp:
-    """A WSGI application that asks for the token."""
+    """A WSGI application that answers only requests with `token` (see the module) and
+    passes them to `application`. A refused request gets a page with status 401.
+    """
 
     def guarded(
         environ: dict[str, Any], start_response: Callable[..., Any]
@@ -128,10 +136,7 @@ def wsgi(application: WsgiApp, token: str) -> WsgiApp:
         )
         if found is None:
             return application(environ, start_response)
-        headers = {"Content-Type": "text/plain; charset=utf-8", **found.headers}
-        start_response(
-            f"{found.status.value} {found.status.phrase}", list(headers.items())
-        )
+        start_response(f"{found.status.value} {found.status.phrase}", found.lines)
         return [found.body.encode()]
 
     return guarded

@@ -224,9 +224,8 @@ class QuickExit:
         if self.code is None:  # an exception of ours: the interpreter has printed it
             return
         try:
-            for stream in filter(
-                None, (sys.stdout, sys.stderr)
-            ):  # None: closed by the caller
+            # None: closed by the caller.
+            for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()
         except (OSError, ValueError):
             if self.code == 0:

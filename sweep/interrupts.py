@@ -17,31 +17,37 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from trainables.system import processes
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class now:  # noqa: N801
-    """Plain flags, because a handler that waits for a lock of the interrupted thread
-    deadlocks.
+@dataclass
+class Flags:
+    """Plain flags of this process, because a handler that waits for a lock of the
+    interrupted thread deadlocks.
     """
 
-    number = 0  # of the first signal; 0: none has come
-    has_printed = is_leaving = False
-    read = -1  # of the pipe that Python writes signals to; -1: in a library
+    number: int = 0  # of the first signal; 0: none has come
+    has_printed: bool = False
+    is_leaving: bool = False
+    read: int = -1  # of the pipe that Python writes signals to; -1: in a library
     explain: Callable[[], str] = lambda: (
         "no file is incomplete; run the same command again"
     )
-    is_requested: Callable[[], bool] = lambda: (
-        False
-    )  # called often: True counts as SIGTERM
+    # Called often: True counts as SIGTERM.
+    is_requested: Callable[[], bool] = lambda: False
+
+
+now = Flags()
 
 
 def run(work: Callable[[], int]) -> int:
-    """The exit code of `work`. Signals are handled from now on, unless they were
-    ignored before.
+    """The exit code of `work`, which is called at once. Signals are handled from now
+    on, unless they were ignored before; an interrupt ends the process with 128 + the
+    signal's number.
     """
     now.read, write = os.pipe()
     os.set_blocking(write, False)
@@ -66,8 +72,8 @@ def run(work: Callable[[], int]) -> int:
 
 
 def is_stopping() -> bool:
-    """Whether an interrupt has come; in a library, which must poll it, whether one is
-    requested.
+    """Whether an interrupt has come, so that work should end at its next safe place. In
+    a library, which has no thread that watches, this polls whether one is requested.
     """
     return bool(now.number) or (now.read < 0 and now.is_requested())
 
@@ -83,8 +89,9 @@ def _handle(number: int, frame: object = None) -> None:
 
 
 def reinstall(handler: Callable[..., object] | signal.Handlers = _handle) -> None:
-    """Reinstall the handlers after a library has replaced them; nothing in a
-    library.
+    """Reinstall the handlers of `SIGNALS` after a library has replaced them, or
+    `handler` instead. A signal that was ignored before stays ignored; in a library
+    nothing is changed.
     """
     for number in SIGNALS if now.read >= 0 else ():
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -104,9 +111,8 @@ def _watch() -> None:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     now.number = first
     with suppress(Exception):
-        shown = (
-            "\r\n\x1b[?25h" if os.isatty(2) else ""
-        )  # the cursor, which a live table hides
+        # The cursor, which a live table hides.
+        shown = "\r\n\x1b[?25h" if os.isatty(2) else ""
         line = f"{shown}interrupted: {now.explain()}\n".encode()
         screen = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

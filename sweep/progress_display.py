@@ -4,7 +4,7 @@ occasional lines where the output is not a terminal.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -47,8 +47,11 @@ def start(
     quiet: bool,
     **options: Any,
 ) -> Run:
-    """Plan a space and run it (`runner.start` with `options`). Notes are printed;
-    `quiet` shows no progress.
+    """Plan a space and run it to its end, as `runner.start` with `options`. Notes of
+    the plan are printed on `screen`, then a live table, or lines where it is no
+    terminal; `quiet` shows no progress.
+
+    Raises: as `prepare_space` and `runner.start`.
     """
     interrupts.now.explain = partial(store.how_to_go_on, settings.home, space.name)
     with preparing(screen, quiet=quiet):
@@ -69,7 +72,11 @@ def resume(
     quiet: bool,
     **options: Any,
 ) -> Run:
-    """Go on with a sweep (`runner.resume` with `options`)."""
+    """Go on with a sweep to its end, as `runner.resume` with `options`. Progress is
+    shown on `screen` as by `start`.
+
+    Raises: as `runner.resume`.
+    """
     interrupts.now.explain = partial(store.how_to_go_on, settings.home, folder.name)
     view = view_of(folder.space(), folder.plan(), settings.home)
     with watching(view, screen, quiet=quiet) as watch:
@@ -94,9 +101,8 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
         return 1
     if not plan.to_choose:
         return len(plan.to_run)
-    chosen = sum(trial.baseline for trial in plan.to_run) + plan.to_choose * num_seeds(
-        space
-    )
+    baselines = sum(trial.baseline for trial in plan.to_run)
+    chosen = baselines + plan.to_choose * num_seeds(space)
     return max(len(plan.to_run), min(chosen, space.budget.trials or chosen))
 
 
@@ -127,14 +133,18 @@ def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
 
 @contextmanager
 def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
-    """Show the phases before a sweep starts, on a terminal alone: a refusal is one
-    line.
+    """Show on a terminal what is being prepared while the block runs, before a sweep
+    starts. Other outputs get nothing, because a refusal is one line. `quiet` shows
+    nothing.
     """
+    if quiet or not console.is_terminal:
+        yield
+        return
     spinner = Spinner("dots", status.PLANNING)
-    with ExitStack() as stack:
-        if console.is_terminal and not quiet:
-            stack.enter_context(_showing(lambda: spinner, console, _PREPARING))
-            stack.enter_context(status.listener(lambda text: spinner.update(text=text)))
+    with (
+        _showing(lambda: spinner, console, _PREPARING),
+        status.listener(lambda text: spinner.update(text=text)),
+    ):
         yield
 
 
@@ -219,8 +229,7 @@ def lines(
         why = f": {now.reason}" if now.reason else ""
         console.print(
             f"{now.status}: {now.name} ({now.epochs_done} of {now.epochs}"
-            f" epochs{known}){why};"
-            f" {view.summary()}",
+            f" epochs{known}){why}; {view.summary()}",
             markup=False,
             soft_wrap=True,
         )

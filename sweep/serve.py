@@ -37,8 +37,8 @@ _PATIENCE = 90.0  # seconds for MLflow's server to answer
 
 @dataclass(frozen=True)
 class Server:
-    """A web server, and the token that it asks for; "" where it asks for none that is
-    known.
+    """A web server: its `address`, without a slash at its end, and the token that it
+    asks for, "" where it asks for none that is known.
     """
 
     address: str
@@ -154,8 +154,8 @@ def _no_port(port: int, problem: OSError) -> InvalidInput:
 
 
 def mlflow_experiment(server: Server) -> dict[str, Any] | None:
-    """The experiment of all sweeps at an MLflow server; None without it, or for another
-    server.
+    """The experiment of all sweeps at an MLflow server, as its REST API has it; None
+    where there is none yet, or something else answers.
     """
     query = f"{server.address}/api/2.0/mlflow/experiments/get-by-name?experiment_name=sweeps"
     try:
@@ -170,9 +170,10 @@ def ray_dashboards() -> list[str]:
     """Addresses of the running dashboards of this user's Ray, one for each running
     sweep. A page of another user would get the token of Ray that is typed into it.
     """
-    found = [port for port in RAY_DASHBOARD_PORTS if _is_open(port)]
     own = [
-        f"http://{HOST}:{port}" for port in found if processes.is_own_port(HOST, port)
+        f"http://{HOST}:{port}"
+        for port in RAY_DASHBOARD_PORTS
+        if _is_open(port) and processes.is_own_port(HOST, port)
     ]
     return [address for address in own if _status(address) is not None]
 
@@ -203,10 +204,8 @@ def _status(url: str, token: str = "") -> int | None:
             return int(answer.status)
     except urllib.error.HTTPError as refusal:
         return refusal.code
-    except (
-        OSError,
-        HTTPException,
-    ):  # the latter of a server that speaks something else
+    # The latter of a server that speaks something else.
+    except (OSError, HTTPException):
         return None
 
 

@@ -67,7 +67,7 @@ def from_environment(
     no folder.
     """
     given = os.environ if environment is None else environment
-    home = _folder("SWEEP_HOME", given.get("SWEEP_HOME") or "sweeps")
+    home = _folder(given, "SWEEP_HOME", "sweeps")
     uri = (
         tracking_uri
         or given.get("MLFLOW_TRACKING_URI")
@@ -88,29 +88,28 @@ def from_environment(
         )
     return Settings(
         home=home,
-        data_dir=_folder("SWEEP_DATA_DIR", given.get("SWEEP_DATA_DIR") or "data"),
-        cache_dir=_folder(
-            "SWEEP_CACHE_DIR", given.get("SWEEP_CACHE_DIR") or home / "cache"
-        ),
+        data_dir=_folder(given, "SWEEP_DATA_DIR", "data"),
+        cache_dir=_folder(given, "SWEEP_CACHE_DIR", str(home / "cache")),
         tracking_uri=uri,
         tracking=named != "none",
         names_tracking=bool(named),
     )
 
 
-def _folder(variable: str, value: str | Path) -> Path:
+def _folder(given: Mapping[str, str], variable: str, default: str) -> Path:
     """The absolute path of a folder that exists or can be created. Raises:
     InvalidInput.
     """
+    value = given.get(variable) or default
     try:
-        require_text(str(value))
+        require_text(value)
         place = Path(value).absolute()
         _require_folder(place)
     except (DocumentProblem, OSError) as problem:
         reason = system_words(problem) if isinstance(problem, OSError) else problem
         raise InvalidInput(
             f"expected {variable} to be a folder, or the path of a new one, got"
-            f" {quote(str(value))}: {reason}"
+            f" {quote(value)}: {reason}"
         ) from None
     return place
 
@@ -139,7 +138,8 @@ def sqlite_uri(file: Path) -> str:
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """The file of a SQLite address; None for any other address.
+    """The file of a SQLite address; None for any other address and for a database in
+    memory.
 
     >>> sqlite_file("sqlite+pysqlite:////data/50% done%3F/mlflow.db")
     PosixPath('/data/50% done?/mlflow.db')
@@ -168,10 +168,10 @@ def hide_passwords(text: str) -> str:
 
 
 def first_line(problem: BaseException) -> str:
-    """The beginning of what an error says, without passwords. Further lines may quote
-    values.
+    """The first line of what an error says, without passwords, for a log or a screen.
+    Further lines may quote values, and errors of other libraries are cut after 200
+    characters.
     """
     line = hide_passwords(words_of(problem).splitlines()[0])
-    return (
-        line if isinstance(problem, SweepError) else line[:200]
-    )  # ours are one sentence
+    # Ours are one sentence.
+    return line if isinstance(problem, SweepError) else line[:200]

@@ -43,6 +43,7 @@ def ledger(
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger
     from sweep.spending.paid import require_whole_ledger
+    from sweep.store import sweeps as store
     from trainables.dp.accounting.rounding import (
         format_delta,
         format_epsilon,
@@ -59,7 +60,8 @@ def ledger(
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
     settings = from_environment()
     book = Ledger(settings.home / FILE)
-    require_whole_ledger(settings.home, book)
+    sweeps = store.sweeps(settings.home)
+    require_whole_ledger(book, sweeps)
     unknown = book.without_hashes()
     names = {
         book.key.name_of(entry.dataset): entry.dataset_name for entry in book.entries()
@@ -73,7 +75,7 @@ def ledger(
         raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
     spends = [book.spend(key, delta=delta) for key in wanted]
     if as_json:
-        earlier = [asdict(each) for each in affected(settings)]
+        earlier = [asdict(each) for each in affected(sweeps, settings)]
         print_json(
             "ledger", {"datasets": [asdict(s) for s in spends], "affected": earlier}
         )
@@ -128,7 +130,7 @@ def ledger(
         "note",
     )
     say_table(head, rows)
-    for each in affected(settings):
+    for each in affected(sweeps, settings):
         say(
             f"{each.sweep}: the epsilon of {', '.join(each.trials)} may be larger than"
             f" said: an"

@@ -18,7 +18,7 @@ def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the comm
 
     home = from_environment().home
     rows = []
-    for folder in (store.open_sweep(home, name) for name in store.names(home)):
+    for folder in store.sweeps(home):
         running = folder.is_running
         row: dict[str, Any] = {"name": folder.name, "running": running, "created": None}
         try:

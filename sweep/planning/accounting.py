@@ -2,9 +2,12 @@
 data.
 """
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING
 
 from sweep import status
 from sweep.settings import Settings
@@ -38,6 +41,9 @@ from trainables.models.encoders.about import require_unlearnt
 from trainables.models.encoders.named_files import encoders_of
 from trainables.tasks import _synthesis_checks as checks
 
+if TYPE_CHECKING:
+    from sweep.spending.ledger import Ledger
+
 
 @dataclass(frozen=True, kw_only=True)
 class Accounted:
@@ -57,8 +63,9 @@ class TrainingSize:
 
 @dataclass(frozen=True)
 class Accounting:
-    """Accounts for configs with the data sets under these settings and their figure
-    cache.
+    """Accounts for configs with the data sets under these settings, the figures that are
+    known there, and the exports and the ledger of their home. A command makes one and
+    hands it on: what it has read of them is not read again. Not for several threads.
     """
 
     settings: Settings
@@ -119,11 +126,10 @@ class Accounting:
             )
         if config.generates and self._starts[given]:
             raise InvalidInput(
-                f"expected model.encoder that has not learnt from the records of"
-                f" {config.data.name}"
-                f" with task={config.task}, got {', '.join(encoders)}, an export that"
-                f" was trained"
-                " on them: name a public model"
+                "expected model.encoder that has not learnt from the records of"
+                f" {config.data.name} with task={config.task}, got"
+                f" {', '.join(encoders)}, an export that was trained on them: name a"
+                " public model"
             )
         return self._starts[given]
 
@@ -131,6 +137,13 @@ class Accounting:
     def exports(self) -> Exports:
         """The exports of the home."""
         return Exports(self.settings.home)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger of the home."""
+        from sweep.spending.ledger import FILE, Ledger  # which takes a second
+
+        return Ledger(self.settings.home / FILE)
 
     @cached_property
     def _starts(self) -> dict[tuple[tuple[str, ...], DataConfig], tuple[Start, ...]]:
@@ -156,6 +169,14 @@ class Accounting:
         if config.generates:
             return open_pair_data(config.data, self.settings)
         return open_data(config.data, self.settings)
+
+    def registered_data(self, config: TrialConfig) -> TrainingData:
+        """As `data_of`, with the hashes of its records in the home, by which the ledger
+        knows data sets that share some. Before anything is charged to them.
+        """
+        data = self.data_of(config)
+        self.ledger.key.register(data.fingerprint, data.texts())
+        return data
 
 
 def _require_model(config: TrialConfig, settings: Settings) -> None:

@@ -20,8 +20,11 @@ from trainables.io.files import read_yaml
 
 
 def fields_of(config: Path | None) -> dict[str, Any]:
-    """The parts of a config that accounting reads, as plain data; empty without a
-    file.
+    """The parts of a config that accounting reads, as plain data: engine, data,
+    training and privacy, of a generating task also what its stages depend on. Without a
+    file the default engine and empty sections.
+
+    Raises: InvalidInput for a file that makes no config.
     """
     if config is None:
         return {
@@ -41,15 +44,16 @@ def fields_of(config: Path | None) -> dict[str, Any]:
 
 
 _REPORTED = (  # values of a mechanism
-    *(
-        "engine",
-        "sampling",
-        "noise_calibration",
-        "group_scale",
-        "num_workers",
-        "microbatch_size",
-    ),
-    *("num_microbatches", "expected_batch_size", "epochs", "sensitivity"),
+    "engine",
+    "sampling",
+    "noise_calibration",
+    "group_scale",
+    "num_workers",
+    "microbatch_size",
+    "num_microbatches",
+    "expected_batch_size",
+    "epochs",
+    "sensitivity",
 )
 
 
@@ -102,14 +106,10 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if "expected_batch_size" not in training and all(
         isinstance(number, int) and number > 0 for number in share
     ):
-        training["expected_batch_size"] = math.prod(share) * math.ceil(
-            64 / math.prod(share)
-        )
-    config, number, undeclared = (
-        parse(parts),
-        data.get("num_records"),
-        tuple[str, ...](),
-    )
+        least = math.prod(share)
+        training["expected_batch_size"] = least * math.ceil(64 / least)
+    config, number = parse(parts), data.get("num_records")
+    undeclared: tuple[str, ...] = ()
     is_public = catalogue.entry("datasets", config.data.name).PUBLIC
     if (
         "name" in data
@@ -148,7 +148,9 @@ def report(
 
 
 def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
-    """The reasons why the sound figure differs from the paper's."""
+    """The reasons why the sound epsilon of a mechanism differs from the paper's, one
+    sentence each; empty where the paper's is not defined or nothing is private.
+    """
     if summary.epsilon_paper is None or not mechanism.is_private:
         return []
     found = []
@@ -156,8 +158,7 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
         root = mechanism.num_workers**0.5
         found.append(
             f"epsilon_paper takes the noise of {mechanism.num_workers} workers for z0,"
-            f" but"
-            f" independent noise sums as a variance: z0 / {root:.3g}"
+            f" but independent noise sums as a variance: z0 / {root:.3g}"
         )
     if mechanism.sensitivity == 2:
         found.append("epsilon_paper takes the sensitivity for C; here it is 2 C")
@@ -166,7 +167,6 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
         bound = "has no bound" if math.isinf(largest) else f"is at most {largest:g}"
         found.append(
             "epsilon_paper does not see alpha_k: noise after the rescale is weakest"
-            " where alpha_k"
-            f" is largest, and alpha_k {bound}"
+            f" where alpha_k is largest, and alpha_k {bound}"
         )
     return found

@@ -34,14 +34,15 @@ _RULES = {
 
 
 def overview(settings: Settings) -> list[dict[str, Any]]:
-    """Every corpus of the shelf: its path, and whether it exists."""
+    """A row for every registered corpus, by field names for JSON: kind, path, whether
+    its files are there and whether it is public, and the declared numbers of records
+    (None: not declared).
+    """
     rows = []
     for name in catalogue.names("datasets"):
         config = data_config(name=name)
-        entry, kind = (
-            catalogue.entry("datasets", name),
-            catalogue.kind_of("datasets", name),
-        )
+        entry = catalogue.entry("datasets", name)
+        kind = catalogue.kind_of("datasets", name)
         rows.append(
             {
                 "name": name,

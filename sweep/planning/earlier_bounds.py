@@ -10,13 +10,13 @@ beside its own. Below `LONG` words this is less than 1e-4 of each contribution w
 were moved in bfloat16 by the padding of any record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sweep.settings import Settings
-from sweep.store import sweeps as store
 from sweep.store.data_sets import is_available, open_data, open_pair_data
 from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import SweepFolder
 from trainables import catalogue
 from trainables.config.trial import DataConfig, TrialConfig
 from trainables.errors import SweepError
@@ -38,19 +38,16 @@ class Affected:
     longest: int | None = None
 
 
-def affected(settings: Settings) -> list[Affected]:
-    """Of all sweeps of the home that can be read, the oldest first."""
-    return [
-        each
-        for name in store.names(settings.home)
-        for each in _of_sweep(settings, name)
-    ]
+def affected(sweeps: Iterable[SweepFolder], settings: Settings) -> list[Affected]:
+    """The affected trials of those `sweeps` that can be read, in their order, by the
+    corpora under `settings`.
+    """
+    return [each for folder in sweeps for each in _of_sweep(folder, settings)]
 
 
-def _of_sweep(settings: Settings, name: str) -> Iterator[Affected]:
+def _of_sweep(folder: SweepFolder, settings: Settings) -> Iterator[Affected]:
     found: dict[tuple[str, int | None], list[str]] = {}
     try:
-        folder = store.open_sweep(settings.home, name)
         state = folder.state()
         for trial in folder.plan().trials:
             result = state.trial(trial.id).result
@@ -62,7 +59,9 @@ def _of_sweep(settings: Settings, name: str) -> Iterator[Affected]:
     except SweepError:
         return  # `--check` names a sweep that cannot be read
     for (reason, longest), trials in found.items():
-        yield Affected(sweep=name, trials=tuple(trials), reason=reason, longest=longest)
+        yield Affected(
+            sweep=folder.name, trials=tuple(trials), reason=reason, longest=longest
+        )
 
 
 def _reason(trial: PlannedTrial, settings: Settings) -> tuple[str, int | None] | None:
@@ -79,11 +78,8 @@ def _reason(trial: PlannedTrial, settings: Settings) -> tuple[str, int | None] |
     except SweepError:
         longest = None
     if longest is None:
-        return (
-            f"their corpus is not at hand (a record of {LONG} words or more would"
-            f" matter)",
-            None,
-        )
+        why = f"their corpus is not at hand (a record of {LONG} words or more would matter)"
+        return why, None
     if longest < LONG:
         return None
     return f"their corpus has a record of {longest} words", longest

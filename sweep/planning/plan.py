@@ -8,7 +8,6 @@ reads.
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -117,12 +116,10 @@ def plan_point(
             summary = accounted.summary
         budgeted: float | None = summary.epsilon
         if by != "sound" and not accounted.mechanism.is_free:
-            paper = by == "paper"  # whose figure is not defined for every engine
-            budgeted = (
-                summary.epsilon_paper
-                if paper
-                else account(config, accountant=by).summary.epsilon
-            )
+            if by == "paper":  # whose figure is not defined for every engine
+                budgeted = summary.epsilon_paper
+            else:
+                budgeted = account(config, accountant=by).summary.epsilon
     except InvalidData:
         raise  # a damaged file is not the fault of a point
     except InvalidInput as problem:
@@ -143,15 +140,16 @@ def plan_point(
     known = read | {name: getattr(trial, name) for name in PLANNED_NAMES}
     if (broken := broken_constraint(point.later, known)) is not None:
         return replace(trial, reason=broken.why, refused_by="constraint")
-    over = None
-    if limit is not None and budgeted is None:
+    if limit is None or (budgeted is not None and budgeted <= limit):
+        return trial
+    if budgeted is None:
         over = (
             f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
         )
-    elif limit is not None and budgeted is not None and budgeted > limit:
+    else:
         name = trial.accountant if by == "sound" else by
         over = f"epsilon {format_epsilon(budgeted)} ({name}) exceeds budget.epsilon={limit:g}"
-    return trial if over is None else replace(trial, reason=over, refused_by="budget")
+    return replace(trial, reason=over, refused_by="budget")
 
 
 def _unmeasured(space: SearchSpace, baseline: bool, config: TrialConfig) -> str | None:
@@ -170,8 +168,7 @@ def _unmeasured(space: SearchSpace, baseline: bool, config: TrialConfig) -> str 
         return None
     return (
         f"expected evaluation.attacks with {' or '.join(measuring)}, or none given,"
-        f" with the"
-        f" objective leakage, got {list(asked)}"
+        f" with the objective leakage, got {list(asked)}"
     )
 
 
@@ -179,12 +176,10 @@ def _within_count(
     space: SearchSpace, trials: list[PlannedTrial]
 ) -> tuple[PlannedTrial, ...]:
     limit = space.budget.trials
-    if limit is None:
-        return tuple(trials)
     kept, running = [], 0
     for trial in trials:
         running += trial.runs
-        if trial.runs and running > limit:
+        if limit is not None and trial.runs and running > limit:
             trial = replace(
                 trial, reason=f"budget.trials={limit} reached", refused_by="budget"
             )
@@ -237,8 +232,11 @@ def search_notes(space: SearchSpace, plan: Plan) -> list[str]:
 
 
 def require_trials(plan: Plan) -> None:
-    """Raises: InvalidInput where every trial is refused, naming the limits that refuse
-    most.
+    """Require a plan to have a trial other than baselines that runs, or of a sweep of
+    baselines alone one of these.
+
+    Raises: InvalidInput where every trial is refused, naming the limits that refuse
+    most, and the smallest epsilon where a budget is among them.
     """
     # Baselines serve comparison; a sweep of baselines alone must be intended.
     points = [trial for trial in (*plan.trials, *plan.probes) if not trial.baseline]
@@ -247,26 +245,19 @@ def require_trials(plan: Plan) -> None:
         return
     # Each constraint is a limit of its own; the text of others has the figures of a
     # point.
-    limits = [
-        (t.refused_by, t.reason if t.refused_by == "constraint" else "") for t in points
-    ]
-    reasons = dict(
-        zip(reversed(limits), (t.reason for t in reversed(points)), strict=True)
-    )
-    counts = Counter(limits).most_common(_MOST_SAID)
-    shown = "; ".join(
-        f"{count} by {limit[0]}: {reasons[limit]}" for limit, count in counts
-    )
-    cheapest = min(
-        (t.epsilon_budget for t in points if t.epsilon_budget is not None), default=None
-    )
-    hint = (
-        f"; the smallest epsilon of any trial is {format_epsilon(cheapest)}"
-        if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
-        else ""
-    )
+    by_limit: dict[object, list[PlannedTrial]] = {}
+    for trial in points:
+        is_constraint = trial.refused_by == "constraint"
+        limit = trial.reason if is_constraint else trial.refused_by
+        by_limit.setdefault((is_constraint, limit), []).append(trial)
+    most = sorted(by_limit.values(), key=len, reverse=True)[:_MOST_SAID]
+    said = [f"{len(same)} by {same[0].refused_by}: {same[0].reason}" for same in most]
+    known = [t.epsilon_budget for t in points if t.epsilon_budget is not None]
+    if known and any(same[0].refused_by == "budget" for same in most):
+        cheapest = format_epsilon(min(known))
+        said.append(f"the smallest epsilon of any trial is {cheapest}")
     raise InvalidInput(
-        f"all {len(points)} points other than baselines are refused, {shown}{hint}"
+        f"all {len(points)} points other than baselines are refused, {'; '.join(said)}"
     )
 
 
@@ -288,6 +279,5 @@ def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
     if len(corpora) > 1:
         raise InvalidInput(
             f"expected one corpus with {rule}, which compares trials, got"
-            f" {', '.join(corpora)}"
-            " (start a sweep for each)"
+            f" {', '.join(corpora)} (start a sweep for each)"
         )

@@ -39,12 +39,10 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if space.budget.total is None or not trials:
         return plan
-    from sweep.spending.gate import (
-        total_refusal,
-    )  # slow to import: it loads the accountants
+    # Slow to import: it loads the accountants.
+    from sweep.spending.gate import total_refusal
 
-    filter_ = filter_of(space, plan.filter_delta)
-    spent = accounting.Account(filter_)
+    spent = accounting.Account(filter_of(space, plan.filter_delta))
     refused = {}
     reasons: dict[object, str] = {}
     for trial in trials:
@@ -52,16 +50,15 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
         what, delta = accounting.release(mechanism), mechanism.delta
         # What does not fit now does not fit later.
         more: dict[Any, accounting.Release] = {**once(mechanism.starts), trial.id: what}
-        reason = reasons.get((what, mechanism.starts, delta))
-        if reason is None:
-            reason = total_refusal(
-                spent, space.budget.total, more, delta=delta, noun="trial"
-            )
+        cost = what, mechanism.starts, delta
+        reason = reasons.get(cost) or total_refusal(
+            spent, space.budget.total, more, delta=delta, noun="trial"
+        )
         if reason is None:
             for name, each in more.items():
                 spent.put(name, each, delta=delta)
         else:
-            reasons[what, mechanism.starts, delta] = reason
+            reasons[cost] = reason
             refused[trial.id] = replace(trial, reason=reason, refused_by="budget")
     return replace(
         plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials)
@@ -93,9 +90,8 @@ def total_of_plan(
     without = f", without {formats.count(baselines, 'baseline')}" if baselines else ""
     subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"
     about = (
-        f"{subject}{without}: epsilon {format_epsilon(found.epsilon)}"
-        f" at delta {format_delta(delta)} ({found.accountant}), if nothing else is"
-        f" released."
+        f"{subject}{without}: epsilon {format_epsilon(found.epsilon)} at delta"
+        f" {format_delta(delta)} ({found.accountant}), if nothing else is released."
     )
     risks = risk_sentences(found.max_tpr_1pct)
     return found.model_dump(mode="json"), " ".join((about, *risks))

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A space, its plan, and notes for the user. `price` is a private selection's,
-    whose plan holds the configurations that its trials are drawn from.
+    """A space, its plan, and notes for the user, one sentence each. `price` is that of
+    a private selection, whose plan holds the configurations that its trials are drawn
+    from; None for any other sweep. The space of a selection has the noise that was
+    found for its target.
     """
 
     space: SearchSpace
@@ -60,7 +62,12 @@ def read(
 
 
 def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
-    """The plan of a space that has been read."""
+    """The plan of a space that has been read, with notes for the user. Nothing is
+    trained, charged or created; figures that are computed are kept in the cache.
+
+    Raises: InvalidInput for what no trial could run, InvalidData for data that cannot
+    be read.
+    """
     notes: list[str] = []
     account = Accounting(settings)
     if taken := [
@@ -72,22 +79,21 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         )
     price = None
     if space.search.is_private_selection:
-        from sweep.planning.selection_price import (
-            priced,
-        )  # which imports the accounting library
+        # Which imports the accounting library.
+        from sweep.planning.selection_price import priced
 
         space, plan, price = priced(space, account=account)
         notes.append(price.sentence())
     else:
         plan = planning.make(space, account=account)
-        if space.search.is_adaptive:
+        if space.search.is_adaptive:  # which checks the total before each choice
             plan = replace(plan, probes=planning.probes(space, account=account))
-        require_one_corpus(space, plan)
-        if not space.search.is_adaptive:  # which checks the total before each choice
-            plan = within_total(plan, space, account=account)
-        else:
+            require_one_corpus(space, plan)
             filter_of(space, plan.filter_delta)
             notes += planning.search_notes(space, plan)
+        else:
+            require_one_corpus(space, plan)
+            plan = within_total(plan, space, account=account)
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
     notes += sorted(

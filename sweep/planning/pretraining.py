@@ -123,9 +123,8 @@ def refuse_exported(encoder: str, settings: Settings) -> None:
     ):
         raise InvalidInput(
             f"expected encoder.encoder to be public, got {encoder}, which was exported"
-            f" from a"
-            " trial: pretraining has no epsilon; a trial with this model.encoder"
-            " composes both"
+            " from a trial: pretraining has no epsilon; a trial with this"
+            " model.encoder composes both"
         )
 
 
@@ -140,8 +139,7 @@ def _begin(config: PretrainingConfig, work: Path) -> None:
     if checkpoint.exists(work):
         raise InvalidInput(
             f"expected the settings of the unfinished pretraining in {work.parent}, got"
-            f" others;"
-            f" delete {work} to start again"
+            f" others; delete {work} to start again"
         )
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

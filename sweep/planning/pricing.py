@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 from sweep.planning.accounting import Accounting
 from sweep.spending.filter import STORED, filter_of, stored_filter
-from sweep.spending.ledger import FILE, Ledger, PricedTrial
+from sweep.spending.ledger import Ledger, PricedTrial
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.dp.accounting import RdpFilter, release
@@ -14,47 +14,47 @@ from trainables.errors import InvalidData
 
 
 def price(trials: Sequence[PlannedTrial], account: Accounting) -> list[PricedTrial]:
-    """The trials that run, each with its price and its data set. The data sets are
-    registered in the ledger of the home.
+    """Those of `trials` that run, each with its mechanism and its data set, whose
+    records are registered in the home (`Accounting.registered_data`).
+
+    Raises: InvalidInput for data that cannot be used, or a mechanism that is refused.
     """
-    ledger = Ledger(account.settings.home / FILE)
     found = []
     for trial in trials:
-        if not trial.runs:
-            continue
-        config = trial.config
-        data = account.data_of(config)
-        ledger.key.register(data.fingerprint, data.texts())
-        found.append(
-            PricedTrial(
+        if trial.runs:
+            data = account.registered_data(trial.config)
+            priced = PricedTrial(
                 trial=trial,
-                mechanism=account.mechanism(config),
+                mechanism=account.mechanism(trial.config),
                 dataset=data.fingerprint,
                 dataset_name=data.name,
             )
-        )
+            found.append(priced)
     return found
 
 
 def with_certified_noise(plan: Plan, account: Accounting) -> Plan:
-    """The plan with the noise that its trials will have; that of a plan may be from the
-    cache.
+    """The plan with the noise multiplier that each trial will train with. A plan may
+    take that of a target epsilon from the cache; here it is computed and certified.
+
+    Raises: InvalidInput for a mechanism that is refused.
     """
-
-    def of(trial: PlannedTrial) -> PlannedTrial:
-        noise = account.mechanism(trial.config).noise_multiplier
-        return replace(trial, noise_multiplier=noise)
-
-    return replace(
-        plan, trials=tuple(of(trial) if trial.runs else trial for trial in plan.trials)
-    )
+    trials = list(plan.trials)
+    for place, trial in enumerate(trials):
+        if trial.runs:
+            noise = account.mechanism(trial.config).noise_multiplier
+            trials[place] = replace(trial, noise_multiplier=noise)
+    return replace(plan, trials=tuple(trials))
 
 
 def require_total(
     priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float
 ) -> None:
-    """Raises: InvalidInput if these trials would exceed `budget_total` for a data
-    set.
+    """Require the trials of a sweep, together with what all sweeps have spent on the
+    same records, to stay within `budget_total`, an epsilon. Exempt baselines do not
+    count.
+
+    Raises: InvalidInput naming what is spent and what the trials would raise it to.
     """
     planned: dict[str, list[Mechanism]] = {}
     for each in priced:

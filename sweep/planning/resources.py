@@ -19,7 +19,9 @@ _USABLE = 0.9  # of the memory: Ray kills workers where 0.95 is in use
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The resources that trials share: CPUs, bytes of free memory, GPUs."""
+    """The resources that trials share: CPUs, bytes of free memory (infinite: not
+    known), GPUs. Of a cluster they are those of all its nodes together.
+    """
 
     cpus: float
     memory_bytes: float = math.inf
@@ -55,22 +57,14 @@ def choose_slots(share: Resources, machine: Machine) -> int:
     >>> choose_slots(Resources(workers=2), Machine(cpus=8))
     4
     """
-    workers, slots, cpus_per_worker = (
-        share.workers or 1,
-        share.slots,
-        share.cpus_per_worker,
-    )
-    gpus_per_worker, cpus, gpus = (
-        share.gpus_per_worker or 0.0,
-        machine.cpus,
-        machine.gpus,
-    )
-    fits = math.floor(cpus / (workers * cpus_per_worker))
-    if fits < (slots or 1):
+    workers, asked = share.workers or 1, share.slots or 1
+    gpus_per_worker, gpus = share.gpus_per_worker or 0.0, machine.gpus
+    fits = math.floor(machine.cpus / (workers * share.cpus_per_worker))
+    if fits < asked:
         raise InvalidInput(
-            f"expected slots * workers * cpus_per_worker <= {cpus:g} CPUs, got"
-            f" slots={slots or 1} * workers={workers} *"
-            f" cpus_per_worker={cpus_per_worker}"
+            f"expected slots * workers * cpus_per_worker <= {machine.cpus:g} CPUs, got"
+            f" slots={asked} * workers={workers} *"
+            f" cpus_per_worker={share.cpus_per_worker}"
         )
     if gpus_per_worker > 0:
         # A worker's GPU share is on one GPU.
@@ -79,15 +73,14 @@ def choose_slots(share: Resources, machine: Machine) -> int:
             gpus * per_gpu if per_gpu else math.floor(gpus / math.ceil(gpus_per_worker))
         )
         fits_gpu = math.floor(seats / workers)
-        if fits_gpu < (slots or 1):
+        if fits_gpu < asked:
             raise InvalidInput(
                 f"expected slots * workers * gpus_per_worker to fit on {gpus:g} GPUs,"
-                f" got"
-                f" slots={slots or 1} * workers={workers} *"
+                f" got slots={asked} * workers={workers} *"
                 f" gpus_per_worker={gpus_per_worker:g}"
             )
         fits = min(fits, fits_gpu)
-    return slots or fits
+    return share.slots or fits
 
 
 def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> int:
@@ -102,7 +95,8 @@ def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> in
 
 
 def sentence(plan: Plan, resources: Resources) -> str:
-    """A sentence with the number of concurrent trials.
+    """A sentence with the number of concurrent trials on this machine, their workers
+    and their GPUs.
 
     Raises: InvalidInput where one trial does not fit on this machine.
     """
@@ -118,7 +112,9 @@ def sentence(plan: Plan, resources: Resources) -> str:
 
 
 def this_machine(resources: Resources) -> Machine:
-    """This machine, with its GPUs where the trials may use some."""
+    """This machine: the CPUs that this process may use, and its GPUs where the trials
+    may use some. Its memory is left unknown; Ray measures it.
+    """
     return Machine(
         cpus=machine_cpus(),
         gpus=machine_gpus() if resources.gpus_per_worker != 0 else 0,
@@ -126,8 +122,8 @@ def this_machine(resources: Resources) -> Machine:
 
 
 def machine_gpus() -> int:
-    """GPUs that torch finds; imported only where a driver is: planning has no other
-    need of it.
+    """The number of GPUs that torch finds. Torch, which takes seconds, is imported only
+    where a driver of a GPU is: planning has no other need of it.
     """
     if "torch" not in sys.modules and not any(map(os.path.exists, _DRIVERS)):
         return 0
@@ -137,15 +133,16 @@ def machine_gpus() -> int:
 
 
 def gpu_share(asked: float | None, machine: Machine | None) -> float | None:
-    """GPUs of a worker: as asked, by default 1 where there are any; None where that is
-    unknown.
+    """The GPUs of one worker, a share of one where it is below 1: as `asked`, by
+    default 1 where the machine has any, else 0. None where that is unknown, because the
+    machine is.
     """
     return asked if asked is not None or machine is None else float(machine.gpus > 0)
 
 
 def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """CPUs that this process may use: its affinity, or its container's quota where that
-    is less.
+    """The CPUs that this process may use, at least 1: its affinity, or the quota of its
+    container where that is less. `cgroup` is the file that has the quota.
     """
     available = (
         len(os.sched_getaffinity(0))

@@ -58,12 +58,9 @@ class SelectionPrice:
         )
         return (
             f"The best of a {self.law} number of trials with mean {self.mean:g}, drawn"
-            f" from"
-            f" {self.num_configurations} configurations: epsilon_selected {selected} at"
-            f" delta"
-            f" {format_delta(self.delta)}. One trial: {one}; {round(self.mean)} trials"
-            f" that are all"
-            f" shown: {composed}."
+            f" from {self.num_configurations} configurations: epsilon_selected"
+            f" {selected} at delta {format_delta(self.delta)}. One trial: {one};"
+            f" {round(self.mean)} trials that are all shown: {composed}."
         )
 
 
@@ -94,14 +91,11 @@ def priced(
     if not any(ends) and law.mean > len(ends):
         raise InvalidInput(
             f"expected search.num_trials.mean of at most {len(ends)}, the points of the"
-            f" space, got"
-            f" {law.mean:g}"
+            f" space, got {law.mean:g}"
         )
     for release, along in zip(releases, ends, strict=True):
-        for (
-            path,
-            point,
-        ) in along:  # the middle of a range, which was priced, costs what its ends do
+        # The middle of a range, which was priced, costs what its ends do.
+        for path, point in along:
             config = point.config
             if config and accounting.release(account.mechanism(config)) != release:
                 raise InvalidInput(
@@ -111,8 +105,7 @@ def priced(
                 )
     chosen = selection.release_of(releases, number=number)
     claim = selection.claim_of(chosen, delta=delta)
-    selected = claim.epsilon
-    total = space.budget.total
+    selected, total = claim.epsilon, space.budget.total
     if total is not None and selected > total:
         alone = selection.epsilon_of_choice_alone(number, delta=delta)
         if alone > total:
@@ -130,10 +123,8 @@ def priced(
     if target is not None and selected > _OFF * target:
         raise InvalidInput(
             f"expected no {NOISE} with search.target_epsilon={target:g}: one value for"
-            f" all trials"
-            f" is found for the target, got {space.override.get(NOISE)}, with which the"
-            f" selection"
-            f" costs epsilon {format_epsilon(selected)}"
+            f" all trials is found for the target, got {space.override.get(NOISE)},"
+            f" with which the selection costs epsilon {format_epsilon(selected)}"
         )
     of_dearest = max(
         releases,

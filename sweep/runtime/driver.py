@@ -84,9 +84,8 @@ def run_trials(
             return
         status.enter(status.STARTING_RAY)
         with ray_session.session(settings):
-            from sweep.runtime.tune import (
-                questions,
-            )  # Ray reads its environment when imported
+            # Ray reads its environment when imported.
+            from sweep.runtime.tune import questions
 
             status.enter(status.TRAINING)
             with closing(questions(jobs, settings, source, past)) as asked:
@@ -126,16 +125,14 @@ class Driver:
         `run_trials`.
         """
         status.enter(status.TRAINING)
-        records = self.folder.records(running=False)
         jobs = [
             job_of(record.plan, self.folder)
-            for record in records
+            for record in self.folder.records(running=False)
             if self.is_resumed(record)
         ]
-        if source is not None and not jobs:
-            jobs = [
-                *filter(None, [source.next()])
-            ]  # Ray need not start for a search that is over
+        # Ray need not start for a search that is over.
+        if not jobs and source is not None and (job := source.next()) is not None:
+            jobs = [job]
         try:
             run_trials(
                 jobs, events=self, settings=settings, source=source, past=self._past()
@@ -146,16 +143,12 @@ class Driver:
     def _past(self) -> list[PastEpoch]:
         """The epochs on disk, in the order in which they ended."""
         state = self.folder.state()
-        rows = [
-            (row["time"], name, row)
-            for name in state.planned
-            for row in state.trial(name).rows
-        ]
+        rows = [(name, row) for name in state.planned for row in state.trial(name).rows]
         return [
             PastEpoch(
                 trial_id=name, epochs_done=row["epochs_done"], metrics=row["metrics"]
             )
-            for _, name, row in sorted(rows, key=lambda each: each[0])
+            for name, row in sorted(rows, key=lambda each: each[1]["time"])
         ]
 
     def __call__(self, event: TrialEvent) -> Verdict:
@@ -192,18 +185,16 @@ class Driver:
 
     def _start(self, priced: PricedTrial, attempt: int) -> Verdict:
         trial = priced.trial
+        # Before anything is charged; the other trials go on.
         try:
-            try:
-                done = self._begin(priced)
-            except InvalidInput as damage:
-                raise InvalidInput(f"{MachineFailed.__name__}: {damage}") from None
+            done = self._begin(priced)
+        except InvalidInput as damage:
+            return self._fail(trial.id, f"{MachineFailed.__name__}: {damage}")
+        try:
             if done == 0:
                 self.dry_run(trial.config)
-        except (
-            InvalidInput
-        ) as damage:  # before anything is charged; the other trials go on
-            self._fail(trial.id, str(damage))
-            return Verdict(str(damage))
+        except InvalidInput as problem:
+            return self._fail(trial.id, str(problem))
         stop = self._stop_after(trial.id, done)
         reason = self.gate.begin(trial.id, attempt=attempt, epochs_done=done, stop=stop)
         if reason is not None:
@@ -225,20 +216,16 @@ class Driver:
         InvalidInput where it was trained with another encoder.
         """
         place = self.folder.trial_folder(priced.trial.id)
-        is_new, done = (
-            not place.exists(),
-            self.folder.state().trial(priced.trial.id).epochs_done,
-        )
+        is_new = not place.exists()
+        done = self.folder.state().trial(priced.trial.id).epochs_done
         self.folder.start_trial(priced.trial)
         if not checkpoint.exists(place):
             if is_new or not (done or manifest.exists(place)):
                 return 0
             raise InvalidData(
                 f"expected a checkpoint of {formats.count(done, 'epoch')} in {place},"
-                f" got none:"
-                " restore it from a copy, or remove that folder to restart the trial"
-                " (its charges"
-                " stay)"
+                " got none: restore it from a copy, or remove that folder to restart"
+                " the trial (its charges stay)"
             )
         try:
             state = checkpoint.state_of(place)
@@ -249,8 +236,7 @@ class Driver:
         except InvalidData as damage:
             raise InvalidData(
                 f"{damage}: restore the checkpoint from a copy, or remove the folder of"
-                f" the trial"
-                " to restart it (its charges stay)"
+                " the trial to restart it (its charges stay)"
             ) from None
         if digest := str(state.get(ENCODER, "")):
             model = priced.trial.config.model.model_dump(mode="json")
@@ -310,9 +296,7 @@ class Driver:
         accountant = priced.trial.config.privacy.accountant
         summary = accounting.account(mechanism, accountant=accountant)
         figures = {
-            k: v
-            for k, v in vars(summary).items()
-            if k in result.metrics and k in _COMPOSED
+            name: getattr(summary, name) for name in _COMPOSED if name in result.metrics
         }
         return replace(
             result,
@@ -320,10 +304,11 @@ class Driver:
             privacy=with_starts(card, mechanism, summary),
         )
 
-    def _fail(self, trial: str, reason: str) -> None:
+    def _fail(self, trial: str, reason: str) -> Verdict:
         self.folder.add(
             StatusChanged(entry="failed", trial=trial, reason=reason, time=time.time())
         )
+        return Verdict(reason)
 
 
 def _of_a_death(event: TrialEvent, trial: PlannedTrial, epochs_done: int) -> str:
@@ -332,8 +317,7 @@ def _of_a_death(event: TrialEvent, trial: PlannedTrial, epochs_done: int) -> str
     if ray_session.took_memory():
         why = (
             "the memory of the machine ran out, so its worker processes were ended"
-            " (fewer"
-            " resources.slots need less)"
+            " (fewer resources.slots need less)"
         )
     place = f"after epoch {epochs_done}" if epochs_done else "at its beginning"
     return (
@@ -354,9 +338,8 @@ def _run_here(
 ) -> None:
     """Run the jobs in this process, one after another, whatever their `workers`."""
     why = ""  # the present trial must stop
-    waiting = itertools.chain(
-        jobs, iter(source.next, None) if source is not None else ()
-    )
+    further = () if source is None else iter(source.next, None)
+    waiting = itertools.chain(jobs, further)
 
     def take() -> TrialJob | None:
         nonlocal why

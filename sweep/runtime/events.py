@@ -120,24 +120,20 @@ class RunSettings(Resources):
     """
 
     workers: int = 1
-    address: str | None = (
-        None  # of a running Ray cluster; None: a local one, ended afterwards
-    )
+    # Of a running Ray cluster; None: a local one, ended afterwards.
+    address: str | None = None
     scheduler: Literal["none", "asha", "median"] = "none"
-    metric: str = (
-        "validation_ser"  # the scheduler's, from EpochReport.metrics; less is better
-    )
+    # The scheduler's, from EpochReport.metrics; less is better.
+    metric: str = "validation_ser"
     grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
     max_epochs: int = 1_000  # the scheduler's horizon
     function: str = TRIAL_FUNCTION  # "module:name" of the trial function
     data_dir: Path = Path("data")
     cache_dir: Path = Path(".cache")
-    sealed: bool = (
-        False  # the number of trials is secret: nothing of Ray's may depend on it
-    )
-    dashboard: bool = (
-        True  # Ray's dashboard (needed by Tune to free early-stopped trials)
-    )
+    # The number of trials is secret: nothing of Ray's may depend on it.
+    sealed: bool = False
+    # Ray's dashboard, which Tune needs to free trials that were stopped early.
+    dashboard: bool = True
 
 
 class RayFailed(SweepError):

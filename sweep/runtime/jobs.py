@@ -106,11 +106,9 @@ class ChosenJobs:
                 plan_point(self._space, point, account=self._account)
                 for point in points
             ]
-            # The reason why the sweep's total does not permit the seeds of the
-            # configuration.
-            if (
-                reason := self._gate.refusal(*price(trials, self._account))
-            ) is not None:
+            # Why the sweep's total does not permit the seeds of the configuration.
+            reason = self._gate.refusal(*price(trials, self._account))
+            if reason is not None:
                 full += 1
                 if full > _FULL:
                     continue  # the plan shows enough of them

@@ -32,12 +32,10 @@ _PACKAGES = Path(__file__).parents[2]  # the folder of what workers import
 _STARTS = 3
 _REMOVALS = 5  # tries to remove a folder
 _ANSWER_SECONDS = 120.0  # of a node
-_OUT_OF_MEMORY = (
-    "due to memory pressure"  # in what Ray prints of workers that it has killed
-)
-_NO_TOKEN = (
-    b"InvalidAuthToken"  # in what Ray's libraries log of a token that is refused
-)
+# In what Ray prints of workers that it has killed.
+_OUT_OF_MEMORY = "due to memory pressure"
+# In what Ray's libraries log of a token that is refused.
+_NO_TOKEN = b"InvalidAuthToken"
 _LOG_LINE = re.compile(rb"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\][^\n]*\n")
 _memory = threading.Event()  # Ray has said that
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
@@ -74,9 +72,14 @@ _REQUIRED = {
 # Of another Ray, or of a job on it: a cluster of our own would start with them, or not
 # at all.
 _OF_ANOTHER_RAY = (
-    *("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_CLIENT_MODE", "RAY_USE_TLS"),
-    *("RAY_RUNTIME_ENV_HOOK", "RAY_JOB_CONFIG_JSON_ENV_VAR"),
-    *("RAY_OVERRIDE_RESOURCES", "RAY_OVERRIDE_LABELS"),
+    "RAY_ADDRESS",
+    "RAY_REDIS_ADDRESS",
+    "RAY_CLIENT_MODE",
+    "RAY_USE_TLS",
+    "RAY_RUNTIME_ENV_HOOK",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR",
+    "RAY_OVERRIDE_RESOURCES",
+    "RAY_OVERRIDE_LABELS",
 )
 # A cluster of this machine is private to its owner: ports on loopback, calls with a
 # token.
@@ -135,16 +138,13 @@ def session(settings: RunSettings) -> Iterator[None]:
             if is_token or any(_NO_TOKEN in words for words in said):
                 raise InvalidInput(
                     f"the Ray cluster at address={settings.address!r} refused the"
-                    f" token: expected"
-                    " RAY_AUTH_MODE=token and the cluster's own in RAY_AUTH_TOKEN, or"
-                    " its file in"
-                    " RAY_AUTH_TOKEN_PATH (`ray get-auth-token` prints it on the"
-                    " cluster's head)"
+                    " token: expected RAY_AUTH_MODE=token and the cluster's own in"
+                    " RAY_AUTH_TOKEN, or its file in RAY_AUTH_TOKEN_PATH (`ray"
+                    " get-auth-token` prints it on the cluster's head)"
                 ) from None
             raise InvalidInput(
-                f"expected address to be that of a running Ray cluster, got"
-                f" {settings.address!r}"
-                f" ({one_line(words_of(error), characters=300)})"
+                "expected address to be that of a running Ray cluster, got"
+                f" {settings.address!r} ({one_line(words_of(error), characters=300)})"
             ) from None
     else:
         _start_own(settings)
@@ -277,9 +277,8 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
     # Threads of Tune and Train still ask Ray, which ends the process at the first call
     # after a shutdown, before the failure is reported. The workers have gone with their
     # raylet or pool.
-    sys.excepthook = (
-        sys.__excepthook__
-    )  # Ray's asks its GCS, and waits a minute for a dead one
+    # Ray's asks its GCS, and waits a minute for a dead one.
+    sys.excepthook = sys.__excepthook__
     atexit.register(partial(_leave, code, is_own=is_own))
 
 
@@ -405,10 +404,8 @@ def _no_place(why: str) -> InvalidInput:
     name = _temporary()
     return InvalidInput(
         "expected a temporary folder that Ray can write to, with a path in ASCII and"
-        " sockets in it"
-        f" of at most 107 bytes ({why}), got {name}={os.environ.get(name)!r}: set"
-        f" RAY_TMPDIR to"
-        " another one, such as /tmp"
+        f" sockets in it of at most 107 bytes ({why}), got"
+        f" {name}={os.environ.get(name)!r}: set RAY_TMPDIR to another one, such as /tmp"
     )
 
 
@@ -434,16 +431,14 @@ def require_token() -> None:
     if mode.lower() != "token":
         raise InvalidInput(
             "expected RAY_AUTH_MODE to be token or unset for a local Ray (any user of"
-            " this machine"
-            f" could run code as you), got {mode!r}"
+            f" this machine could run code as you), got {mode!r}"
         )
     missing = [n for n in _READ_AT_IMPORT if os.environ.get(n) != _LOCAL_ENVIRONMENT[n]]
     if "ray" in sys.modules and missing:
         wanted = " ".join(f"{name}={_LOCAL_ENVIRONMENT[name]}" for name in missing)
         raise InvalidInput(
             "expected Ray to be imported by the sweep, or with its environment for a"
-            " private Ray,"
-            f" got an imported Ray without {wanted}"
+            f" private Ray, got an imported Ray without {wanted}"
         )
 
 

@@ -33,7 +33,6 @@ from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
-from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.paid import require_paid, require_vault, require_whole_ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
@@ -51,8 +50,8 @@ _HORIZON = "max_epochs"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The folder of the sweep, and why results are missing in the tracking store, or
-    None.
+    """What is left of a run of a sweep: its folder, with every result, and why results
+    are missing in the tracking store, or None where they are there or none is used.
     """
 
     folder: SweepFolder
@@ -91,11 +90,11 @@ def start(
     for trial in plan.to_run:
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
             dry_run(trial.config, account, function)
-    ledger = Ledger(settings.home / FILE)
-    require_whole_ledger(settings.home, ledger, budget_total=budget_total)
-    if (
-        budget_total is not None and selected is None
-    ):  # else it is charged before anything starts
+    ledger = account.ledger
+    sweeps = store.sweeps(settings.home)
+    require_whole_ledger(ledger, sweeps, budget_total=budget_total)
+    # A selection is charged before anything starts.
+    if budget_total is not None and selected is None:
         require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
     if settings.tracking:
         open_store(settings)
@@ -113,7 +112,7 @@ def start(
         raise Interrupted("interrupted before it began")
     folder = store.create(settings.home, space, plan, about=facts)
     try:
-        return _execute(folder, prepared, settings, executed, watch)
+        return _execute(folder, prepared, account, executed, watch)
     except InvalidInput:
         paid = selected and ledger.of_sweep(folder.ledger_name)
         if not (paid or folder.state().begun):  # it frees its name
@@ -129,14 +128,16 @@ def resume(
     function: str = TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
 ) -> Run:
-    """Resume a sweep, whose unfinished trials continue from their last checkpoint.
+    """Go on with a sweep to its end: unfinished and failed trials continue from their
+    last checkpoints, and results that the tracking store lacks are sent. Parameters are
+    as those of `start`; the limit on the spend is that of the start.
 
     Raises: InvalidInput if it is running, or as `start`.
     """
     folder.require_at_rest()
-    ledger = Ledger(settings.home / FILE)
-    budget_total = folder.about().get("budget_total")
-    require_whole_ledger(settings.home, ledger, budget_total=budget_total)
+    account = Accounting(settings)
+    ledger, sweeps = account.ledger, store.sweeps(settings.home)
+    require_whole_ledger(ledger, sweeps, budget_total=folder.budget_total)
     if is_tracked(settings, folder):
         with suppress(StoreAway):  # a resumed sweep outlives it
             open_store(settings)
@@ -154,13 +155,13 @@ def resume(
     )
     horizon = folder.about().get(_HORIZON, executed.max_epochs)
     executed = executed.model_copy(update={"max_epochs": horizon})
-    return _execute(folder, prepared, settings, executed, watch)
+    return _execute(folder, prepared, account, executed, watch)
 
 
 def _execute(
     folder: SweepFolder,
     prepared: Prepared,
-    settings: Settings,
+    account: Accounting,
     executed: RunSettings,
     watch: Watch,
 ) -> Run:
@@ -169,11 +170,11 @@ def _execute(
     Raises: InvalidInput where another process runs the sweep; StorageFailed where the
     disk fails; SweepError where Ray does; Interrupted; as `selection.execute`.
     """
-    further, account = f"`sweep resume {folder.name}` continues", Accounting(settings)
+    further = f"`sweep resume {folder.name}` continues"
     try:
         with store.storage_faults(folder), folder.hold_lock():
             interrupts.now.is_requested = lambda: folder.is_stop_requested
-            delivery = Delivery(settings, folder)
+            delivery = Delivery(account.settings, folder)
             try:
                 if prepared.price is not None:
                     selection.execute(folder, prepared, account, executed, watch)
@@ -197,7 +198,7 @@ def _run_trials(
     watch: Watch,
     delivery: Delivery,
 ) -> None:
-    watch, ledger = record_metrics(watch, folder), Ledger(account.settings.home / FILE)
+    watch, ledger = record_metrics(watch, folder), account.ledger
     priced = price(folder.plan().trials, account)
     require_paid(folder, ledger)
     fixed = fixed_filter(folder, ledger)
@@ -275,8 +276,7 @@ def require_executor(executed: RunSettings) -> None:
         if executed.address is not None:
             raise InvalidInput(
                 "expected no address with executor local, whose trials run in this"
-                " process, got"
-                f" address={executed.address!r}"
+                f" process, got address={executed.address!r}"
             )
     elif executed.address is not None:
         _require_answer(executed.address)
@@ -298,10 +298,8 @@ def _require_answer(address: str) -> None:
     except (OSError, OverflowError, ValueError) as error:
         raise InvalidInput(
             "expected address to be HOST:PORT or ray://HOST:PORT of a running Ray"
-            " cluster, or auto"
-            f" (RAY_ADDRESS, else a Ray of this machine), got {address!r}: nothing"
-            f" answers there"
-            f" ({words_of(error)})"
+            " cluster, or auto (RAY_ADDRESS, else a Ray of this machine), got"
+            f" {address!r}: nothing answers there ({words_of(error)})"
         ) from None
 
 

@@ -69,7 +69,7 @@ def execute(
             f"expected one folder of the private selection {folder.name}, got a copy,"
             f" {copies[0]}: the best of either would be a release of its own"
         )
-    ledger, name = Ledger(account.settings.home / FILE), folder.ledger_name
+    ledger, name = account.ledger, folder.ledger_name
     require_paid(folder, ledger)
     vault = require_vault(folder, ledger)
     if not vault.is_sealed:  # drawn by the home's key and the sweep's id
@@ -82,21 +82,17 @@ def execute(
             if what not in price.configurations:
                 raise InvalidInput(
                     "expected the same epsilon for every point of the space with"
-                    " strategy"
-                    " private_selection: a value inside a range changes it"
+                    " strategy private_selection: a value inside a range changes it"
                 )
             # The same configuration may be drawn twice, and is then two trials; from
             # their names no number follows.
             drawn.append(replace(trial, id=f"draw-{random.bytes(4).hex()}-{trial.id}"))
         vault.seal(space, Plan(name=space.name, trials=tuple(drawn)))
     if selection_charge(ledger, name) is None:  # as a whole, before anything starts
-        data, limit = (
-            account.data_of(trials[0].config),
-            folder.about().get("budget_total"),
-        )
-        ledger.key.register(data.fingerprint, data.texts())
+        data = account.registered_data(trials[0].config)
         entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
-        if (reason := ledger.charge(entry, budget_total=limit)) is not None:
+        reason = ledger.charge(entry, budget_total=folder.budget_total)
+        if reason is not None:
             raise InvalidInput(reason)
     if CHARGED not in folder.about():
         folder.note(**{CHARGED: time.time()})
@@ -124,9 +120,8 @@ def execute(
         # The best of the others is not the priced release. Why it failed is an outcome
         # of a trial that is not released.
         raise TrialFailed(
-            "a draw failed, so nothing is released; its reason is in the vault, for the"
-            " curator"
-            f" alone: `sweep resume {folder.name}` runs it again"
+            "a draw failed, so nothing is released; its reason is in the vault, for"
+            f" the curator alone: `sweep resume {folder.name}` runs it again"
         )
     release_best(folder, vault, search.best_of(records), price.to_dict())
     for record in folder.records(running=False):
@@ -147,10 +142,10 @@ def _is_resumed(record: TrialRecord) -> bool:
 
 
 def require_sealed(folder: SweepFolder) -> Vault:
-    """The vault of an ended private selection.
+    """The vault of a private selection whose trials have ended and are not shown yet.
 
-    Raises: InvalidInput for a sweep without one, or one that has not ended; as
-    `require_vault`.
+    Raises: InvalidInput for a sweep without one, one that is unsealed already or has
+    not ended; as `require_vault`.
     """
     space, vault = folder.space(), Vault(folder)
     ledger = Ledger(folder.path.parent / FILE)
@@ -180,22 +175,22 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     `budget.total` or the sweep's `--budget-total`; InvalidData where a ledger lacks an
     entry.
     """
-    vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
+    vault, account = require_sealed(folder), Accounting(settings)
+    ledger = account.ledger
     tracker = open_store(settings) if is_tracked(settings, folder) else None
     ledger.require_hashes()
     with folder.hold_lock():
-        entries = _entries(folder, vault, settings)
+        entries = _entries(folder, vault, account)
         releases = [entry.release for entry in entries]
         delta = min((entry.delta for entry in entries), default=1.0)
         together = (
             certify(releases, delta=delta, effort="total").epsilon if releases else 0.0
         )
-        total, limit = folder.space().budget.total, folder.about().get("budget_total")
+        total, limit = folder.space().budget.total, folder.budget_total
         if total is not None and together > total:
             raise InvalidInput(
                 f"the trials of {folder.name} cost epsilon {format_epsilon(together)}"
-                f" together,"
-                f" which exceeds budget.total={total:g}: they stay sealed"
+                f" together, which exceeds budget.total={total:g}: they stay sealed"
             )
         selection = selection_charge(ledger, folder.ledger_name)
         if releases and limit is not None and selection is not None:
@@ -213,7 +208,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     return guard.problem or Delivery(settings, folder).close()
 
 
-def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:
+def _entries(folder: SweepFolder, vault: Vault, account: Accounting) -> list[Entry]:
     """The entries of the drawn trials, each priced by its trial's own mechanism.
 
     Raises: InvalidData where the vault lacks a trial or has a damaged one, or its
@@ -222,27 +217,21 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     draws, chosen = vault.draws, vault.selection() or {}
     entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
     records = {record.plan.id: record for record in draws.records(running=False)}
-    begun = {
-        place.name for place in (draws.path / "trials").iterdir()
-    } | draws.state().begun
-    priced = priced_trials(
-        [record.plan for record in records.values()], Accounting(settings)
-    )
+    folders = {place.name for place in (draws.path / "trials").iterdir()}
+    known = folders | draws.state().begun | {entry.trial for entry in entries}
+    priced = priced_trials([record.plan for record in records.values()], account)
     mechanisms = {
         each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free
     }
-    if (
-        not begun | {entry.trial for entry in entries} <= records.keys()
-        or any(map(_is_resumed, records.values()))
-        or any(
-            uncharged_epochs(name, records[name].epochs_done, entries)
-            for name in mechanisms
-        )
-    ):
+    is_uncharged = any(
+        uncharged_epochs(name, records[name].epochs_done, entries)
+        for name in mechanisms
+    )
+    is_open = any(map(_is_resumed, records.values()))
+    if is_open or is_uncharged or not known <= records.keys():
         raise InvalidData(
             f"expected {vault.path} to have every trial, and {vault.ledger_file.name}"
-            f" every epoch"
-            " of one, got less: restore the folder from a copy"
+            " every epoch of one, got less: restore the folder from a copy"
         )
     for name, record in records.items():
         if record.status.is_finished:

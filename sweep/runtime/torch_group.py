@@ -14,9 +14,8 @@ from trainables.system.communication import Communicator
 # A dead peer is noticed by its closed connection and by Ray's health check, not by
 # this.
 _PATIENCE = timedelta(days=7)
-_MEETING = timedelta(
-    seconds=20
-)  # after it a missing rank is stuck in a collective call for ever
+# After it a missing rank is stuck in a collective call for ever.
+_MEETING = timedelta(seconds=20)
 
 
 class TorchComm:

@@ -109,22 +109,18 @@ class _Exploration:
             self._slots = min(self._slots, most)
         # A person's number of slots stands.
         self._memory = size.memory_bytes if settings.slots is None else math.inf
-        self._jobs, self._source, self._settings, self._past = (
-            jobs,
-            source,
-            settings,
-            past,
-        )
+        self._jobs = jobs
+        self._source = source
+        self._settings = settings
+        self._past = past
         self._files = files
-        self._name = (
-            f"{files.parent.name}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
-        )
+        # In Ray's dashboard.
+        self._name = f"{files.parent.name}-pool-{uuid.uuid4().hex[:12]}"
         named = {"name": self._name, "namespace": ray_session.NAMESPACE}
         pool = ray.remote(Pool).options(num_cpus=0, max_concurrency=10_000, **named)
         self._pool = pool.remote(jobs, sealed=settings.sealed)
-        self._deciding = (
-            threading.Lock()
-        )  # one decision at a time: a verdict or a suggestion
+        # One decision at a time: a verdict or a suggestion.
+        self._deciding = threading.Lock()
         self._ended = threading.Event()
         self._error: BaseException | None = None  # of the thread of Tune
         self._progress = 0  # of any trial

@@ -92,9 +92,8 @@ class _Meeting(Backend):  # type: ignore[misc]
         ray.get(joining)
 
 
-_listening: list[
-    socket.socket
-] = []  # the socket of the first worker, until it has joined
+# The socket of the first worker, until it has joined.
+_listening: list[socket.socket] = []
 
 
 def _listen(on_one_node: bool) -> tuple[str, int]:

@@ -50,10 +50,8 @@ class LoneTeam:
 _OF_MACHINE = frozenset(
     {"MemoryError", "OutOfMemoryError", "ConnectionError", "DistError"}
 ) | {each.__name__ for each in (InvalidData, MachineFailed)}
-_NO_MEMORY = (
-    "can't allocate memory",
-    "Cannot allocate memory",
-)  # of the CPU: a RuntimeError
+# Of the CPU: a RuntimeError.
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory")
 _COLLECTIVES = "distributed_c10d.py"  # where the other workers learn that one is gone
 
 Take = Callable[[], TrialJob | None]
@@ -83,9 +81,8 @@ def work(
             _run_one(job, send, team, settings)
             checkpoint.OWNER.reset(before)
             gc.collect()
-            if (
-                not number % 100
-            ):  # what the first trial has imported, then the records of trials
+            # What the first trial has imported, then the records of trials.
+            if number % 100 == 0:
                 gc.freeze()
     finally:
         gc.unfreeze()
@@ -109,8 +106,7 @@ def _run_one(
             # A restart from epoch 0 would train epochs that were not charged.
             raise MachineFailed(
                 f"expected the checkpoint of epoch {job.epochs_done} to continue from,"
-                f" got"
-                " none: it was lost after the trial began"
+                " got none: it was lost after the trial began"
             )
         result = run(
             job.config,
@@ -144,16 +140,11 @@ def machine_failure_of(error: Exception) -> MachineFailed | None:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     frames = traceback.extract_tb(error.__traceback__)
     is_of_peer = bool(frames) and Path(frames[-1].filename).name == _COLLECTIVES
-    if (
-        kinds & _OF_MACHINE
-        or is_of_peer
-        or any(words in str(error) for words in _NO_MEMORY)
-    ):
-        return (
-            error
-            if isinstance(error, MachineFailed)
-            else MachineFailed(one_line(error))
-        )
+    lacks_memory = any(words in str(error) for words in _NO_MEMORY)
+    if isinstance(error, MachineFailed):
+        return error
+    if kinds & _OF_MACHINE or is_of_peer or lacks_memory:
+        return MachineFailed(one_line(error))
     return None
 
 

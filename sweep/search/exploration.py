@@ -48,10 +48,10 @@ def dashboard(home: Path, *, host: str, token: str) -> Iterator[str | None]:
     storage = InMemoryStorage()
 
     def fill() -> None:
-        for name in store.names(home):
+        for folder in store.sweeps(home):
             # What is damaged is marked by `sweep list`.
             with quietly(), suppress(SweepError):
-                add_study(storage, name, store.open_sweep(home, name).records())
+                add_study(storage, folder.name, folder.records())
 
     application = access.wsgi(wsgi(storage), token)
     try:
@@ -77,10 +77,8 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
     main = select.headline(records)
     found = []
     for record in records:
-        quality, epsilon = (
-            select.value(record, main),
-            select.compared(record, figures.EPSILON),
-        )
+        quality = select.value(record, main)
+        epsilon = select.compared(record, figures.EPSILON)
         if not record.status.is_finished or quality is None or epsilon is None:
             continue
         if math.isfinite(quality) and 0 < epsilon < math.inf:
@@ -94,9 +92,7 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
         ],
     )
     study.set_metric_names([figures.label(main), "log10 epsilon"])
-    paths = list(
-        dict.fromkeys(path for record, _ in found for path in record.plan.values)
-    )
+    paths = dict.fromkeys(path for record, _ in found for path in record.plan.values)
     axes = {
         path: _axis([record.plan.values.get(path) for record, _ in found])
         for path in paths

@@ -24,27 +24,31 @@ from trainables.config import objectives
 from trainables.dp.accounting import renyi
 from trainables.errors import InvalidInput
 
-_PATIENCE = (
-    1_000  # consecutive draws without a valid config after which the space is refused
-)
+# Consecutive draws without a valid config after which the space is refused.
+_PATIENCE = 1_000
 
 
 def law_of(space: SearchSpace) -> NumTrials:
-    """The law of a private selection's number of trials."""
+    """The law of a private selection's number of trials, with its mean. The space must
+    be one that was read, with the strategy private_selection.
+    """
     assert space.search.num_trials is not None  # the space was read
     return space.search.num_trials
 
 
 def random_of(secret: bytes, sweep_id: str) -> np.random.Generator:
-    """The generator of one sweep's draws: `secret` is the home's key, which never
-    leaves it.
+    """The generator of one sweep's draws, which is the same at every call. `secret` is
+    the home's key, which never leaves it: who knows it knows how many trials were
+    drawn.
     """
     mac = hmac.new(secret, b"private selection\0" + sweep_id.encode(), hashlib.sha256)
     return np.random.default_rng(int.from_bytes(mac.digest()))
 
 
 def draw_number(law: NumTrials, random: np.random.Generator) -> int:
-    """The number of trials: at least 1, of a Poisson law at least 0."""
+    """Draw the number of trials from its law, independently of all data: at least 1, of
+    a Poisson law at least 0. The same state of `random` gives the same number.
+    """
     if law.law == "poisson":
         return int(random.poisson(law.mean))
     if law.law == "geometric":
@@ -87,8 +91,7 @@ def draw_points(
         else:
             raise InvalidInput(
                 f"expected ranges whose values give valid configs, got {_PATIENCE}"
-                f" invalid draws in"
-                " a row"
+                " invalid draws in a row"
             )
     return found
 
@@ -106,6 +109,6 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
 
 def _cost(record: TrialRecord, metric: str) -> float:
     value = select.value(record, metric) if record.status.is_finished else None
-    return (
-        math.inf if value is None or math.isnan(value) else figures.cost(metric, value)
-    )
+    if value is None or math.isnan(value):
+        return math.inf
+    return figures.cost(metric, value)

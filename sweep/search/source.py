@@ -115,7 +115,10 @@ def _observation(
 def infeasible(
     trial: PlannedTrial, values: dict[str, Any], space: SearchSpace
 ) -> Observation:
-    """The observation of a point whose trial is refused."""
+    """The observation of a point whose trial is refused. Its violation is the logarithm
+    of the excess over `budget.epsilon`, within 0.01 and 30, from which a sampler learns
+    the direction; 1 where another limit refuses it.
+    """
     violation, limit = 1.0, space.budget.epsilon
     if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
         # The excess over the budget, from which the sampler learns the direction.
@@ -126,13 +129,17 @@ def infeasible(
 
 
 def group_at(point: Point) -> str:
-    """The group of the trials at a point, whatever their seed."""
+    """The group of the trials at a point of the space, whatever their seed: as
+    `PlannedTrial.group`.
+    """
     config = point.config
     return group_of(point.fields if config is None else config.model_dump(mode="json"))
 
 
 def num_chosen(plan: Plan) -> int:
-    """Number of configurations that a search has chosen and that run."""
+    """The number of configurations that a search has chosen and that run. Seeds of one
+    configuration count once, baselines not at all.
+    """
     return len(
         {trial.group for trial in plan.trials if trial.runs and not trial.baseline}
     )

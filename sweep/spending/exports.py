@@ -28,8 +28,7 @@ from trainables.models.encoders.origin import is_export, origin_of
 FILE = "ledger.exports.jsonl"  # under the sweeps' home
 _ADVICE = (
     "restore the home's ledger.exports.jsonl and .head from a copy, or move both away"
-    " and export"
-    " again what is used as an encoder"
+    " and export again what is used as an encoder"
 )
 
 
@@ -57,7 +56,8 @@ _EXPORT = TypeAdapter(Export)
 
 
 class Exports:
-    """The exports of the home `home`. Not for several threads.
+    """The exports of the home `home`: what they were trained on, and what they have
+    released. The log is read anew where it has grown. Not for several threads.
 
     Raises: InvalidData by every method, for a damaged log.
     """
@@ -132,13 +132,11 @@ class Exports:
                     continue
                 if any(each.reasons for each in part.releases):
                     raise InvalidInput(
-                        f"expected model.encoder that has not learnt from the records"
-                        f" of"
-                        f" {data.name}, or with a finite epsilon, got {encoder}: it was"
-                        f" exported"
-                        " from a trial on them without a finite epsilon; export one"
-                        " that was"
-                        " trained with noise, or name a public encoder"
+                        "expected model.encoder that has not learnt from the records"
+                        f" of {data.name}, or with a finite epsilon, got {encoder}: it"
+                        " was exported from a trial on them without a finite epsilon;"
+                        " export one that was trained with noise, or name a public"
+                        " encoder"
                     )
                 found[part] = Start(source=part.source, releases=part.releases)
         return tuple(found.values())
@@ -160,11 +158,8 @@ def _refuse_unknown(encoder: str) -> None:
     place = folder_of(encoder)
     if place is not None and is_export(place):
         raise InvalidInput(
-            f"expected model.encoder that is public or was exported from this home, got"
-            f" {encoder},"
-            " an export that this home does not know: which records it was trained on"
-            " is not known"
-            " here; set SWEEP_HOME to the home that exported it, export it there again,"
-            " or name a"
-            " public encoder"
+            "expected model.encoder that is public or was exported from this home, got"
+            f" {encoder}, an export that this home does not know: which records it was"
+            " trained on is not known here; set SWEEP_HOME to the home that exported"
+            " it, export it there again, or name a public encoder"
         )

@@ -26,13 +26,15 @@ if TYPE_CHECKING:  # planning needs none of these, and they take a second to imp
 STORED = "filter"  # among the facts of a sweep
 UNFILTERED = (
     "settings were chosen in the light of earlier results without a filter"
-    " (budget.total): what was"
-    " run does not simply add up"
+    " (budget.total): what was run does not simply add up"
 )
 
 
 def looks_at_results(space: SearchSpace) -> bool:
-    """Whether the releases of trials depend on earlier results."""
+    """Whether the releases of later trials depend on results of earlier ones, by an
+    adaptive search or a scheduler, so that composition for fixed mechanisms does not
+    hold.
+    """
     return space.search.is_adaptive or space.search.scheduler != "none"
 
 
@@ -67,8 +69,7 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
     if not kept.is_sound:
         raise InvalidData(
             f"{where} first trial, got more room than epsilon {kept.epsilon:g} has at"
-            f" delta"
-            f" {kept.delta:g}"
+            f" delta {kept.delta:g}"
         )
     if (total := folder.space().budget.total) != kept.epsilon:
         raise InvalidInput(

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from search_spaces.parts import Budget
-from sweep.spending.ledger import Entry, Ledger, PricedTrial, attempt_key, entry_for
+from sweep.spending.ledger import Entry, Ledger, PricedTrial, attempt_key
 from sweep.store.state import SweepState
 from sweep.store.sweeps import SweepFolder
 from trainables import formats
@@ -64,8 +64,8 @@ def _figures(accountant: str, mechanism: Mechanism, epochs: int) -> Iterator[flo
         yield certify(done, delta=mechanism.delta, effort="running").epsilon
         yield certify(done, delta=mechanism.delta).epsilon
     else:
-        yield accounting.certify_by(accountant, whole, delta=mechanism.delta).epsilon
-        yield accounting.certify_by(accountant, done, delta=mechanism.delta).epsilon
+        for what in (whole, done):
+            yield accounting.certify_by(accountant, what, delta=mechanism.delta).epsilon
 
 
 def total_refusal(
@@ -129,9 +129,9 @@ class SpendGate:
             [attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())]
         )
         self._attempts[trial_id] = number, epochs_done
-        return (
-            None if stop else self._charge(trial_id, number, epochs_done, epochs_done)
-        )
+        if stop:
+            return None
+        return self._charge(trial_id, number, epochs_done, epochs_done)
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
         """Charge another epoch to a trial that has trained `epochs_done` epochs.
@@ -166,16 +166,8 @@ class SpendGate:
         priced = self.trials[trial_id]
         if done >= priced.trial.epochs or priced.mechanism.is_free:
             return None
-        entry = entry_for(
-            priced.mechanism,
-            dataset=priced.dataset,
-            dataset_name=priced.dataset_name,
-            sweep=self.sweep,
-            trial=trial_id,
-            attempt=number,
-            first_epoch=first,
-            epochs=done + 1,
-            baseline=priced.trial.is_exempt,
+        entry = priced.entry(
+            sweep=self.sweep, attempt=number, first_epoch=first, epochs=done + 1
         )
         reason = self._over_budget(priced, entry) or self.charge(entry)
         if reason is None:
@@ -234,13 +226,16 @@ def open_gate(
     ledger: Ledger,
     total_filter: RdpFilter | None = None,
 ) -> SpendGate:
-    """The gate of a sweep in the state of its folder and the ledger."""
+    """The gate of a sweep in the state of its folder and the ledger, with the budget of
+    its space. `trials` are those that may begin; `total_filter` is that of
+    `fixed_filter`.
+    """
     name = folder.ledger_name
     return SpendGate(
         sweep=name,
         trials={priced.trial.id: priced for priced in trials},
         budget=folder.space().budget,
-        charge=partial(ledger.charge, budget_total=folder.about().get("budget_total")),
+        charge=partial(ledger.charge, budget_total=folder.budget_total),
         total_filter=total_filter,
         spent=ledger.of_sweep(name),
         state=folder.state,

@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,9 @@ _HASH = "<u8"
 
 
 class HomeKey:
-    """The key in `file`, drawn at its first use, and beside it the folder of lists of
-    hashes (`.records`), each under its data set's name.
+    """The secret key of a home in `file`, drawn at its first use, and beside it the
+    folder of lists of hashes (`.records`), each under its data set's name. Who loses
+    the key loses the names: nothing is then charged or read (InvalidData).
     """
 
     def __init__(self, file: Path) -> None:
@@ -66,9 +68,8 @@ class HomeKey:
             name = f"{mac.hexdigest()}.{tag}"
         elif not fingerprint.endswith(f".{tag}"):
             raise InvalidData(
-                f"expected the key under which the ledger's data sets are named in"
-                f" {self.file},"
-                " got another: restore it from a copy"
+                "expected the key under which the ledger's data sets are named in"
+                f" {self.file}, got another: restore it from a copy"
             )
         self._names[fingerprint] = name
         return name
@@ -86,14 +87,12 @@ class HomeKey:
             damaged, or missing beside a ledger or hashes.
         """
         if not self.file.exists():
-            is_used = self.file.with_suffix(".jsonl").exists() or bool(self._lists())
-            if (
-                is_used and not self.file.exists()
-            ):  # another process draws it before either
+            is_used = self.file.with_suffix(".jsonl").exists() or self._lists()
+            # Another process draws it before either.
+            if is_used and not self.file.exists():
                 raise InvalidData(
                     f"expected the key of the ledger in {self.file}, got none: restore"
-                    f" it from a"
-                    " copy"
+                    " it from a copy"
                 )
             self._draw()
         mode = self.file.stat().st_mode & 0o777
@@ -106,8 +105,7 @@ class HomeKey:
         if len(key) != _KEY_BYTES:
             raise InvalidData(
                 f"expected {_KEY_BYTES} bytes in {self.file}, got {len(key)}: restore"
-                f" it from a"
-                " copy"
+                " it from a copy"
             )
         return key
 
@@ -116,11 +114,8 @@ class HomeKey:
         fresh = self.file.with_name(f".{secrets.token_hex(8)}")
         write_bytes(fresh, secrets.token_bytes(_KEY_BYTES))
         try:
-            os.link(
-                fresh, self.file
-            )  # fails, rather than replaces, where another came first
-        except FileExistsError:
-            pass
+            with suppress(FileExistsError):  # where another process came first
+                os.link(fresh, self.file)
         finally:
             fresh.unlink()
         flush(self.file.parent)
@@ -154,9 +149,8 @@ class HomeKey:
         files = self._files()
         if self.name_of(name) not in files:
             raise InvalidData(
-                f"expected the hashes of an exported encoder's training records in"
-                f" {self.folder},"
-                " got none: restore the folder from a copy"
+                "expected the hashes of an exported encoder's training records in"
+                f" {self.folder}, got none: restore the folder from a copy"
             )
         mine = self._hashes(records)
         return bool(np.isin(mine, self._load(files[self.name_of(name)])).any())

@@ -34,8 +34,7 @@ FILE = "ledger.jsonl"  # under the sweeps' home
 SELECTION = "selection"  # instead of a trial's id
 _ADVICE = (
     "restore the ledger's .jsonl and .head from a copy, or move both away and charge"
-    " what is on the"
-    " disk again (`sweep ledger --check --repair`)"
+    " what is on the disk again (`sweep ledger --check --repair`)"
 )
 _DELTA = 1e-5  # where nothing was charged
 
@@ -60,9 +59,8 @@ class Entry:
     epochs: int
     delta: float
     at: float = 0.0  # seconds since 1970
-    baseline: bool = (
-        False  # of its sweep: without noise, exempt from user-defined totals
-    )
+    # Of its sweep: without noise, exempt from user-defined totals.
+    baseline: bool = False
     # Exports of the data set's records that the trial reads; they were charged to their
     # own trials.
     starts: tuple[Start, ...] = ()
@@ -123,12 +121,27 @@ def attempt_key(entry: Entry) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedTrial:
-    """A planned trial with its mechanism and its data set."""
+    """A planned trial with the mechanism that it is charged by and the data set that it
+    is charged to: the `dataset`'s fingerprint, and its name for people.
+    """
 
     trial: PlannedTrial
     mechanism: Mechanism
     dataset: str
     dataset_name: str
+
+    def entry(self, **where: Any) -> Entry:
+        """The entry that charges epochs of the trial; as `entry_for`. `where`: the name
+        of the sweep in the ledger, and the numbers of the attempt and the epochs.
+        """
+        return entry_for(
+            self.mechanism,
+            dataset=self.dataset,
+            dataset_name=self.dataset_name,
+            trial=self.trial.id,
+            baseline=self.trial.is_exempt,
+            **where,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,12 +181,10 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._log = ChainedLog(path, ENTRY, advice=_ADVICE)
         self.key = HomeKey(path.with_suffix(".key"))
-        self._entries: dict[
-            Hashable, Entry
-        ] = {}  # the furthest of each attempt at a trial
-        self._accounts: dict[
-            frozenset[str], Account
-        ] = {}  # of data sets that share records
+        # The furthest of each attempt at a trial.
+        self._entries: dict[Hashable, Entry] = {}
+        # Of data sets that share records.
+        self._accounts: dict[frozenset[str], Account] = {}
 
     def charge(self, entry: Entry, *, budget_total: float | None = None) -> str | None:
         """Write an entry; it is on the disk when this returns None. Only then release.
@@ -236,8 +247,7 @@ class Ledger:
             raise InvalidData(
                 f"expected the hashes of the records of data set {lost[0][:12]} in"
                 f" {self.key.folder}, got none: restore the file from a copy, or make"
-                f" it again from"
-                " the data (`sweep ledger --check --repair`)"
+                " it again from the data (`sweep ledger --check --repair`)"
             )
 
     def spend(self, fingerprint: str, *, delta: float | None = None) -> Spend:
@@ -292,11 +302,9 @@ class Ledger:
             spent = account.total(delta=spend.delta).epsilon
             raise InvalidInput(
                 f"expected the data set's total epsilon to stay within {budget_total:g}"
-                f" (delta"
-                f" {spend.delta:g}): {format_epsilon(spent)} is spent, and the"
-                f" {len(planned)}"
-                f" planned trials would raise it to {format_epsilon(spend.epsilon)}"
-                f"{_because(spend)}"
+                f" (delta {spend.delta:g}): {format_epsilon(spent)} is spent, and the"
+                f" {len(planned)} planned trials would raise it to"
+                f" {format_epsilon(spend.epsilon)}{_because(spend)}"
             )
 
     def beside(self, entry: Entry) -> list[Entry]:
@@ -304,7 +312,7 @@ class Ledger:
         baselines.
         """
         self._read_new()
-        names = {self.key.name_of(entry.dataset), *self.key.overlaps(entry.dataset)}
+        names = self._sharing(entry.dataset)
         return [
             e
             for e in self._about(names)
@@ -321,10 +329,10 @@ class Ledger:
         for entry in self._log.read_new():
             if self._is_further(entry):
                 self._entries[_key(entry)] = new[_key(entry)] = entry
-        accounts, self._accounts = (
-            self._accounts,
-            {},
-        )  # made anew where a name has no key
+        # Until all are up to date there are none: where a name has no key they are made
+        # anew.
+        accounts = self._accounts
+        self._accounts = {}
         for names, account in accounts.items():
             _put(
                 account,
@@ -340,11 +348,15 @@ class Ledger:
             e for e in self._entries.values() if self.key.name_of(e.dataset) in names
         ]
 
-    def _account(self, fingerprint: str) -> Account:
-        """The account of a data set and of those that share records with it."""
-        names = frozenset(
+    def _sharing(self, fingerprint: str) -> frozenset[str]:
+        """The names of a data set and of those that share records with it."""
+        return frozenset(
             {self.key.name_of(fingerprint), *self.key.overlaps(fingerprint)}
         )
+
+    def _account(self, fingerprint: str) -> Account:
+        """The account of a data set and of those that share records with it."""
+        names = self._sharing(fingerprint)
         if names not in self._accounts:
             account = Account()
             _put(account, self._about(names))  # which raises where a key was lost
@@ -369,7 +381,9 @@ def _because(spend: Certificate) -> str:
 def selection_entry(
     release: Release, *, delta: float, data: TrainingData, sweep: str
 ) -> Entry:
-    """The entry of the best trial of `sweep`, whose `release` is a selection."""
+    """The entry that charges the best trial of `sweep`, its name in the ledger, as one
+    `release` about `data` at `delta`. It stands for all draws until they are unsealed.
+    """
     return Entry(
         dataset=data.fingerprint,
         dataset_name=data.name,
@@ -382,7 +396,9 @@ def selection_entry(
 
 
 def selection_charge(ledger: Ledger, sweep: str) -> Entry | None:
-    """The ledger's entry of a sweep's selection; None before it is charged."""
+    """The entry of the ledger for a private selection, by the sweep's name in the
+    ledger, as far as it was charged; None before it is charged at all.
+    """
     return next(
         (entry for entry in ledger.of_sweep(sweep) if entry.trial == SELECTION), None
     )
@@ -405,8 +421,7 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
     if selection is None:
         raise InvalidData(
             f"expected the ledger's entry of {sweep}, got none: restore the ledger from"
-            f" a copy, or"
-            " charge it again (`sweep ledger --check --repair`)"
+            " a copy, or charge it again (`sweep ledger --check --repair`)"
         )
     best = selection.release
     nothing = Training(

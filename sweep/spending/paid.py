@@ -13,10 +13,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sweep.spending.ledger import SELECTION, Entry, Ledger, selection_charge
-from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, Vault
 from trainables import catalogue, formats
 from trainables.errors import InvalidData, InvalidInput
@@ -26,8 +24,10 @@ CHARGED = "charged"  # among the facts of a private selection: when it was
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A problem of the ledger. `epochs`: numbers, from 1, of the epochs of a `trial` of
-    a `sweep` without an entry; empty where `problem` is complete.
+    """A problem of the ledger. `problem` is a phrase for people. `epochs` are the
+    numbers, from 1, of the epochs of a `trial` of a `sweep` that have no entry, which
+    `repair` can charge; empty where nothing can be charged. `sweep` is the folder's
+    name, empty where the problem is the ledger's own.
     """
 
     problem: str
@@ -39,7 +39,9 @@ class Finding:
 def uncharged_epochs(
     trial_id: str, epochs_done: int, entries: Iterable[Entry]
 ) -> list[int]:
-    """The epochs of a trial, from 0, that no entry of its sweep covers."""
+    """The numbers, from 0, of those of the first `epochs_done` epochs of a trial that
+    no entry of its sweep covers; empty where all are charged.
+    """
     missing = set(range(epochs_done))
     for each in entries:
         if each.trial == trial_id:
@@ -61,16 +63,16 @@ def differences(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
 
 def _of_trials(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     # Before the entries: a running sweep records an epoch after its charge.
-    done = {}
-    for trial in folder.plan().trials:
-        known = folder.state().trial(trial.id)
+    trials, state, done = folder.plan().trials, folder.state(), {}
+    for trial in trials:
+        known = state.trial(trial.id)
         done[trial.id] = max(
             known.epochs_done, known.result["epochs_done"] if known.result else 0
         )
     by_trial = defaultdict[str, list[Entry]](list)
     for entry in ledger.of_sweep(folder.ledger_name):
         by_trial[entry.trial].append(entry)
-    for trial in folder.plan().trials:
+    for trial in trials:
         is_finite = trial.epsilon is not None and math.isfinite(trial.epsilon)
         if is_finite and catalogue.kind_of("engines", trial.engine) == "prior":
             # it read no record; its epsilon is 0, or that of an export that it reads
@@ -102,13 +104,11 @@ def require_paid(folder: SweepFolder, ledger: Ledger) -> None:
     """
     for finding in differences(folder, ledger):
         if finding.epochs:
-            raise _ledger_lacks(folder, finding)
+            raise _ledger_lacks(finding)
         raise InvalidData(
             f"expected {folder.log_file} to have every epoch that was charged, got an"
-            f" older log,"
-            f" without some of trial {finding.trial}: restore the sweep's folder from a"
-            f" copy, or"
-            f" `sweep delete {folder.name}` (its charges stay)"
+            f" older log, without some of trial {finding.trial}: restore the sweep's"
+            f" folder from a copy, or `sweep delete {folder.name}` (its charges stay)"
         )
 
 
@@ -122,14 +122,13 @@ def require_draws_paid(vault: Vault) -> None:
         lacking = vault.ledger_file if finding.epochs else vault.draws.log_file
         raise InvalidData(
             f"expected {lacking} to have every epoch of the draws, got an older one or"
-            f" none:"
-            f" restore {vault.path} from a copy"
+            f" none: restore {vault.path} from a copy"
         )
 
 
 def has_drawn(folder: SweepFolder) -> bool:
     """Whether a private selection was charged, by its own log or by what is in its
-    vault.
+    vault. Then its draws must not be drawn anew.
     """
     if CHARGED in folder.about() or folder.state().begun:
         return True
@@ -150,23 +149,20 @@ def require_vault(folder: SweepFolder, ledger: Ledger) -> Vault:
         if has_drawn(folder) or ledger.of_sweep(folder.ledger_name):
             raise InvalidData(
                 f"expected the trials that {folder.name} has drawn in {vault.path}, got"
-                f" none:"
-                f" {restore}"
+                f" none: {restore}"
             )
         return vault
     if vault.sweep_id not in (None, folder.made().id):
         raise InvalidData(
             f"expected the trials that {folder.name} has drawn in {vault.path}, got"
-            f" those of"
-            f" another sweep: {restore}"
+            f" those of another sweep: {restore}"
         )
     if folder.state().begun and any(
         record.status.is_pending for record in vault.draws.records(running=False)
     ):
         raise InvalidData(
             f"expected every trial in {vault.path} to have ended, because the best of"
-            f" {folder.name}"
-            f" is released, got an older vault: {restore}"
+            f" {folder.name} is released, got an older vault: {restore}"
         )
     return vault
 
@@ -188,10 +184,21 @@ def _trial_behind(
     return None
 
 
+def findings(sweeps: Iterable[SweepFolder], ledger: Ledger) -> Iterator[Finding]:
+    """The `differences` of every one of `sweeps` from the ledger, in their order. One
+    that cannot be read is a finding of its own, whose `problem` says why.
+    """
+    for folder in sweeps:
+        try:
+            yield from differences(folder, ledger)
+        except InvalidInput as damage:
+            yield Finding(problem=str(damage), sweep=folder.name)
+
+
 def require_whole_ledger(
-    home: Path, ledger: Ledger, *, budget_total: float | None = None
+    ledger: Ledger, sweeps: Iterable[SweepFolder], *, budget_total: float | None = None
 ) -> None:
-    """Require the ledger to have every epoch of the sweeps in its home, and with a
+    """Require the ledger to have every epoch of the `sweeps` of its home, and with a
     `budget_total` the hashes of every data set's records. A sweep whose log is damaged
     says nothing.
 
@@ -201,23 +208,14 @@ def require_whole_ledger(
     ledger.datasets()
     if budget_total is not None:
         ledger.require_hashes()
-    for name in store.names(home):
-        folder = store.open_sweep(home, name)
-        try:
-            lost = next(
-                (each for each in differences(folder, ledger) if each.epochs), None
-            )
-        except InvalidInput:
-            continue
-        if lost is not None:
-            raise _ledger_lacks(folder, lost)
+    for finding in findings(sweeps, ledger):
+        if finding.epochs:
+            raise _ledger_lacks(finding)
 
 
-def _ledger_lacks(folder: SweepFolder, lost: Finding) -> InvalidData:
+def _ledger_lacks(finding: Finding) -> InvalidData:
     return InvalidData(
-        f"expected the ledger to have every epoch of {folder.name}, got none for some"
-        f" of trial"
-        f" {lost.trial}: restore the ledger from a copy, or charge them again (`sweep"
-        f" ledger"
-        " --check --repair`)"
+        f"expected the ledger to have every epoch of {finding.sweep}, got none for some"
+        f" of trial {finding.trial}: restore the ledger from a copy, or charge them"
+        " again (`sweep ledger --check --repair`)"
     )

@@ -108,10 +108,8 @@ class ChainedLog(Generic[_Entry]):
 
         Raises: OSError where it could not be written (the log is then as it was).
         """
-        after, fields = (
-            self._position,
-            plain(self._kind.dump_python(entry, by_alias=True)),
-        )
+        after = self._position
+        fields = plain(self._kind.dump_python(entry, by_alias=True))
         assert self._is_alone
         assert not self._lines(after), "lines that were not read would be cut off"
         line = _line({"previous": after.digest, **fields})
@@ -146,9 +144,8 @@ class ChainedLog(Generic[_Entry]):
             raise self._damaged(
                 f"{number} lines were written and {position.num_lines} are there"
             )
-        if (
-            digests.get(number, last) != last
-        ):  # one that was read before is not read again
+        # One that was read before is not read again.
+        if digests.get(number, last) != last:
             raise self._damaged(f"line {number} is not the one that was written")
         self._position = position
         return entries

@@ -19,8 +19,10 @@ TrainingData = Corpus | PairCorpus
 
 @lru_cache(maxsize=16)
 def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
-    """The pairs of a config. Raises: InvalidData for a file that is missing or
-    damaged.
+    """The pairs of utterances and programs that a config names, read once a process.
+    Equal configs get the same object, which nobody changes.
+
+    Raises: InvalidData for a file that is missing or damaged.
     """
     status.enter(status.LOADING)
     return open_pairs(config, data_dir=settings.data_dir)
@@ -28,7 +30,9 @@ def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
 
 @lru_cache(maxsize=64)
 def open_data(config: DataConfig, settings: Settings) -> Corpus:
-    """The corpus of a config, encoded at the first call.
+    """The corpus of utterances with intents and slots that a config names, encoded into
+    the cache at the first call and opened once a process. Equal configs get the same
+    object, which nobody changes.
 
     Raises: InvalidData for a file that is missing or damaged; as `require_storage`.
     """
@@ -38,7 +42,10 @@ def open_data(config: DataConfig, settings: Settings) -> Corpus:
 
 
 def is_available(config: DataConfig, settings: Settings) -> bool:
-    """Whether a corpus' files exist; a generated corpus needs none."""
+    """Whether the files of a corpus exist where the config or the settings say. They
+    are not read, so they may still be damaged. A generated corpus needs none and is
+    available.
+    """
     place = data_path(config, data_dir=settings.data_dir)
     try:
         catalogue.entry("datasets", config.name).files(place, config=config)

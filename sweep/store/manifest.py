@@ -37,7 +37,10 @@ class Manifest(BaseModel):
 
 
 def write(folder: Path) -> None:
-    """Write the manifest of the files in `folder`."""
+    """Write the manifest of all files in `folder`, once they are final: their sizes and
+    the SHA-256 of their content. Checkpoints, hidden files and scores that later trials
+    change are left out.
+    """
     files = {
         name: {"size": path.stat().st_size, "sha256": _digest_of(path)}
         for name, path in _files(folder)
@@ -46,7 +49,9 @@ def write(folder: Path) -> None:
 
 
 def exists(folder: Path) -> bool:
-    """Whether `folder` has a manifest."""
+    """Whether `folder` has a manifest, as the folder of an ended trial and of an export
+    has.
+    """
     return (folder / FILE).is_file()
 
 
@@ -92,7 +97,11 @@ def unlisted(folder: Path, part: str) -> tuple[str, ...]:
 
 
 def require_whole(folder: Path) -> None:
-    """Raises: InvalidData where a file differs from the manifest of `folder`."""
+    """Require every file of `folder` to be as its manifest says, by size and content.
+
+    Raises: InvalidData naming the first file that differs, or for a manifest that is
+    missing or damaged.
+    """
     found = differences(folder)
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""

@@ -22,17 +22,15 @@ RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 CORPUS = ("name", "path")  # fields of `data` that say which corpus it is
 # Figures that follow from the number of training records, as on a card
 # (`trainables.cards`).
-_OF_A_COUNT = frozenset(
-    {
-        "delta",
-        "sample_rate",
-        "steps",
-        "epsilon_paper",
-        "epsilon_rdp",
-        "epsilon_replace_one",
-    }
-    | {"utterances_per_second"}  # times the seconds of an epoch it is the number
-)
+_OF_A_COUNT = {
+    "delta",
+    "sample_rate",
+    "steps",
+    "epsilon_paper",
+    "epsilon_rdp",
+    "epsilon_replace_one",
+    "utterances_per_second",  # times the seconds of an epoch it is the number
+}
 
 
 def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
@@ -109,8 +107,7 @@ class PlannedTrial:
         if len(self.id) >= len(found.id) and not self.id.endswith(found.id):
             raise InvalidData(
                 f"expected the config of trial {self.id} as it was planned, got one of"
-                f" id"
-                f" {found.id}: its plan was edited or made by another version"
+                f" id {found.id}: its plan was edited or made by another version"
             )
         return found
 
@@ -228,14 +225,17 @@ _TRIAL = TypeAdapter(PlannedTrial)
 
 
 def group_of(config: Mapping[str, Any]) -> str:
-    """A name shared by configs that differ by `training.seed` alone."""
+    """A name shared by configs that differ by `training.seed` alone: 12 hexadecimal
+    digits. `config` is a trial's config as plain data.
+    """
     training = {**config.get("training", {}), "seed": 0}
     canonical = json.dumps({**config, "training": training}, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    """Nested fields by dotted names.
+    """Nested fields by dotted names, in their order; a list is a value. `prefix` goes
+    before every name.
 
     >>> flat({"a": {"b": 1, "c": None}, "d": [1, 2]})
     {'a.b': 1, 'a.c': None, 'd': [1, 2]}
@@ -250,8 +250,9 @@ def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
 
 
 def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
-    """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing
-    without noise.
+    """The noise multiplier of the epoch that ended as number `epochs_done`, from 1, as
+    a metric of that epoch: `noise_multiplier` at epoch 0 times the decay. Empty for a
+    trial without noise.
     """
     if not claims_privacy(plan.engine) or plan.noise_multiplier is None:
         return {}

@@ -23,7 +23,10 @@ _OPEN = ConfigDict(extra="allow")
 
 
 class TrialStatus(StrEnum):
-    """What became of a trial; its value is the word in JSON and tables."""
+    """What became of a trial. Its value is the word in JSON and tables. It is derived
+    from the log and from whether a process runs the sweep (`TrialState.status`), never
+    stored.
+    """
 
     REFUSED = "refused"  # the plan does not run it
     PLANNED = "planned"  # nothing has run yet
@@ -61,8 +64,11 @@ class TrialStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """The record of one trial. `metrics` are the final ones, else the last epoch's, and
-    those of the comparison with other trials. `violation` is as in `LeakageReport`.
+    """What tables show of one trial: its plan and status, the number of finished
+    epochs, and `seconds` of training and measuring. `metrics` are the final ones, else
+    those of the last epoch, with those of the comparison with other trials; a figure of
+    None could not be computed. `reason` says why it failed, was stopped or waits.
+    `violation` is as in `LeakageReport`, `ended_at` in seconds since 1970.
     """
 
     plan: PlannedTrial
@@ -78,8 +84,9 @@ class TrialRecord:
 
 
 class EpochRow(TypedDict):
-    """A finished epoch. It replaces those from its number on; 0: the trial begins
-    anew.
+    """A finished epoch of a trial: its number from 1 on, the `seconds` that it took,
+    the `time` at which it was recorded (seconds since 1970) and its metrics. In a log
+    it replaces the rows from its number on; number 0: the trial begins anew.
     """
 
     __pydantic_config__ = _OPEN  # type: ignore[misc]
@@ -160,7 +167,9 @@ class PlanSet(_Entry):
 
 
 class TrialsSuggested(_Entry):
-    """The trials of one choice of a search."""
+    """The trials of one choice of an adaptive search: those of one configuration, one a
+    seed, or a refused one.
+    """
 
     entry: Literal["chosen"] = "chosen"
     trials: tuple[PlannedTrial, ...]
@@ -173,8 +182,9 @@ class OfTrial(_Entry):
 
 
 class StatusChanged(OfTrial):
-    """The trial is about to be charged for its next epoch (begun), may not spend it
-    (denied), or has failed.
+    """The trial is about to be charged for its next epoch (`begun`), may not spend it
+    (`denied`), or has failed (`failed`). `reason` is a sentence for people, empty for
+    `begun`; `time` is in seconds since 1970, 0 where it is not kept.
     """
 
     entry: Literal["begun", "denied", "failed"]
@@ -183,7 +193,7 @@ class StatusChanged(OfTrial):
 
 
 class Epoch(OfTrial):
-    """An epoch has ended."""
+    """An epoch of a trial has ended, and this is what it has measured."""
 
     entry: Literal["epoch"] = "epoch"
     row: EpochRow
@@ -343,8 +353,10 @@ class TrialState:
 
 
 class SweepState:
-    """What the entries of a sweep's log, added in their order, come to. `space` is a
-    `SearchSpace.document`; `planned` has the trials that a search has chosen, too.
+    """The state of a sweep: what the entries of its log, added in their order, come to.
+    The same entries always give the same state. `space` is a `SearchSpace.document`;
+    `planned` has the trials by their ids, those that a search has chosen included;
+    `about` says how the sweep was made and what was noted since.
     """
 
     def __init__(self) -> None:
@@ -399,7 +411,9 @@ class SweepState:
 
 
 def with_leakage(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Metrics with the figures of the strongest attack."""
+    """A copy of `metrics` with the figures of the strongest attack among them, where
+    any attack was measured. A figure of None could not be computed.
+    """
     found = dict(metrics)
     if any(name.startswith(ATTACKS) for name in found):
         from trainables.attacks import strongest  # SciPy, only where attacks ran

@@ -57,8 +57,12 @@ _OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
 
 
 class SweepFolder:
-    """One sweep's folder. Only the holder of the lock writes. Safe for several
-    threads.
+    """The folder of one sweep: its log, its lock and the folders of its trials. Any
+    process may read it; only the one that holds the lock writes. What was read of the
+    log is kept, so that a further question costs only what was added since. Safe for
+    several threads.
+
+    Raises: InvalidData by every method that reads a missing or damaged log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,9 +89,8 @@ class SweepFolder:
                     f"cannot read {self.log_file}: it does not exist: {_ADVICE}"
                 )
             for entry in self._log.read_new():
-                if isinstance(
-                    entry, log.SweepCreated
-                ):  # read anew where the log was restored from a copy
+                # Read anew where the log was restored from a copy.
+                if isinstance(entry, log.SweepCreated):
                     self._state = log.SweepState()
                 self._state.add(entry)
             return self._state
@@ -154,8 +157,7 @@ class SweepFolder:
         if len(found) != 1:
             raise InvalidInput(
                 f"expected the name or the id of a trial of {self.name}, got"
-                f" {trial_id!r}:"
-                f" {len(found)} trials"
+                f" {trial_id!r}: {len(found)} trials"
             )
         return found[0]
 
@@ -177,6 +179,13 @@ class SweepFolder:
     def note(self, **facts: Any) -> None:
         """Add facts to those of the sweep."""
         self.add(log.MetadataAdded(facts=facts))
+
+    @property
+    def budget_total(self) -> float | None:
+        """The largest epsilon of a data set over all sweeps with which it was started
+        (`--budget-total`); None without one.
+        """
+        return self.about().get("budget_total")
 
     @property
     def is_unsealed(self) -> bool:
@@ -223,11 +232,9 @@ class SweepFolder:
         """
         with self._threads:
             if report.epochs_done != self.state().trial(trial_id).epochs_done:
-                row = {
-                    **asdict(report),
-                    "time": when,
-                    **({"stop": stop} if stop else {}),
-                }
+                row = {**asdict(report), "time": when}
+                if stop:
+                    row["stop"] = stop
                 self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
@@ -279,8 +286,7 @@ class SweepFolder:
                 if copy.is_running:
                     raise InvalidInput(
                         f"sweep {copy.name} is running, a copy of {self.name}, which is"
-                        f" the same"
-                        " sweep: `sweep stop` it first"
+                        " the same sweep: `sweep stop` it first"
                     )
             (self.path / "stop").unlink(missing_ok=True)
             yield
@@ -362,7 +368,9 @@ def _running(name: str) -> InvalidInput:
 def create(
     home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, Any]
 ) -> SweepFolder:
-    """Create a new sweep's folder atomically.
+    """Create the folder of a new sweep under the space's name. Another process sees it
+    whole or not at all. `about` is its provenance; the id and the time of creation are
+    added.
 
     Raises: InvalidInput for a name that exists already, or a home that cannot be
     written to; StorageFailed where the disk fails.
@@ -380,9 +388,8 @@ def create(
             try:
                 fresh.rename(place)
             except OSError:
-                require_free(
-                    home, space.name
-                )  # another process may have taken the name meanwhile
+                # Another process may have taken the name meanwhile.
+                require_free(home, space.name)
                 raise
             disk.flush(home)
         finally:
@@ -391,8 +398,10 @@ def create(
 
 
 def require_free(home: Path, name: str) -> Path:
-    """The place of a new sweep. Raises: InvalidInput for a name that is invalid or
-    exists.
+    """The place of a new sweep in a home; nothing is created.
+
+    Raises: InvalidInput for a name that is invalid, one of the home's own files, or
+    that of a sweep that exists.
     """
     place = _place(home, name)
     if place.exists():
@@ -404,7 +413,11 @@ def require_free(home: Path, name: str) -> Path:
 
 
 def open_sweep(home: Path, name: str) -> SweepFolder:
-    """Raises: InvalidInput for an invalid name, or one that no sweep has."""
+    """The sweep of a name in a home. Its log is read when it is asked for something.
+
+    Raises: InvalidInput for an invalid name, or one that no sweep has, naming those
+    that there are.
+    """
     place = _place(home, name)
     if not _is_sweep(place):
         known = ", ".join(names(home)) or "none"
@@ -413,21 +426,31 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
 
 
 def how_to_go_on(home: Path, name: str) -> str:
-    """A sentence for an interrupted sweep: what is saved, and how to resume it."""
+    """A sentence for a sweep that is interrupted: what is saved, and which command goes
+    on with it. A sweep that was not created yet has saved nothing.
+    """
     if _is_sweep(home / name):
         return f"every finished epoch is saved; `sweep resume {name}` continues"
     return "no trial has begun; run the same command again"
 
 
-def names(home: Path) -> list[str]:
-    """The names of all sweeps, oldest first."""
+def sweeps(home: Path) -> list[SweepFolder]:
+    """All sweeps of a home, the oldest first; damaged ones, whose age is not known,
+    before them. Of each log the first line is read. A folder keeps what it has read:
+    who goes over the sweeps again passes on this list.
+    """
     created = {}
     for place in filter(_is_sweep, home.glob("*")):
         with suppress(InvalidInput):  # a copy under another kind of name is none
             folder = SweepFolder(_place(home, place.name))
-            created[folder.name] = 0.0  # a damaged sweep has a name, too
-            created[folder.name] = folder.made().created
-    return sorted(created, key=lambda name: (created[name], name))
+            created[folder] = 0.0
+            created[folder] = folder.made().created
+    return sorted(created, key=lambda folder: (created[folder], folder.name))
+
+
+def names(home: Path) -> list[str]:
+    """The names of all sweeps, in the order of `sweeps`."""
+    return [folder.name for folder in sweeps(home)]
 
 
 def _is_sweep(place: Path) -> bool:
@@ -510,7 +533,10 @@ _PACKAGES = (
 
 
 def about(command: Sequence[str]) -> dict[str, Any]:
-    """The provenance of a sweep."""
+    """The provenance of a sweep that `command`, its words, starts: the commit of this
+    code, versions of Python and of the packages that decide results, the kind of
+    machine. Passwords in addresses are hidden.
+    """
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -546,8 +572,11 @@ def _git_commit() -> str | None:
 
 @contextmanager
 def storage_faults(folder: SweepFolder) -> Iterator[None]:
-    """Raises: StorageFailed instead of any error that the disk of a running sweep has
-    caused.
+    """Within the block, an error that the disk of a running sweep has caused (full,
+    gone, read-only) becomes a sentence that says what is saved and how to go on. Other
+    errors pass.
+
+    Raises: StorageFailed instead of the error.
     """
     try:
         yield
@@ -557,16 +586,18 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
             raise
         raise StorageFailed(
             f"{failure}: saved results are intact and trials are paused; when the disk"
-            f" works again,"
-            f" `sweep resume {folder.name}` continues"
+            f" works again, `sweep resume {folder.name}` continues"
         ) from None
 
 
 def require_storage(
     settings: Settings, *, check: Callable[[Path], None] = disk.require_writable
 ) -> None:
-    """Raises: StorageFailed where the folders of all sweeps cannot be written to
-    because the disk fails; InvalidInput for any other reason.
+    """Require the home and the folder of caches to be usable by `check`, before
+    anything starts.
+
+    Raises: StorageFailed where one cannot be written to because the disk fails;
+    InvalidInput for any other reason, with the variable that names the folder.
     """
     for name, folder in (
         ("SWEEP_HOME", settings.home),

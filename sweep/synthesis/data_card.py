@@ -24,13 +24,11 @@ from trainables.errors import InvalidInput
 
 _COUPLES = (
     "one record more or less, which would couple other records anew: for one record"
-    " replaced,"
-    " epsilon_replace_one holds",
+    " replaced, epsilon_replace_one holds",
 )
 _NOT_COVERED = (
     "the validation records: which epoch's weights are kept was chosen by their loss,"
-    " and metrics"
-    " on them and on the test records are released without noise",
+    " and metrics on them and on the test records are released without noise",
     "a person with several records, beyond the guarantee for each single record",
     "the choice of this model among others, unless the sweep's total is taken",
     "what the starting weights had read: overlap of public text with private records",
@@ -147,10 +145,8 @@ def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
         "not_covered": (
             *(_COUPLES if couple else ()),
             f"the records of the share of {trained.synthesis.public_fraction:g} of the"
-            f" training"
-            " part that was declared public: starting weights, tokenizer and parser may"
-            " have read"
-            " them without noise",
+            " training part that was declared public: starting weights, tokenizer and"
+            " parser may have read them without noise",
             *_NOT_COVERED,
         ),
         "drawn": draws,
@@ -194,13 +190,11 @@ def to_markdown(card: DataCard) -> str:
         "# Data card of synthetic utterances",
         "",
         f"{drawn.number} utterances by {card.method} from {card.corpus}: {claim} for"
-        f" one"
-        f" {card.unit} {change} ({card.accountant}; {card.neighboring_relation}).",
+        f" one {card.unit} {change} ({card.accountant}; {card.neighboring_relation}).",
         "",
-        f"- an attacker who tests whether one was trained on: TPR at most"
+        "- an attacker who tests whether one was trained on: TPR at most"
         f" {percent(card.max_tpr_01pct)} at 0.1 % FPR, {percent(card.max_tpr_1pct)} at"
-        f" 1 % FPR;"
-        f" mu of the nearest Gaussian {format_epsilon(card.gaussian_mu)}",
+        f" 1 % FPR; mu of the nearest Gaussian {format_epsilon(card.gaussian_mu)}",
         f"- noise multiplier {card.noise_multiplier:.5g}, B {card.expected_batch_size},"
         f" "
         + (

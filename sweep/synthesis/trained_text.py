@@ -58,10 +58,8 @@ def open_trained(folder: Path) -> Trained:
 
 
 def _open(place: Path, about: SynthesisFile) -> Trained:
-    model, synthesis = (
-        Config.model_validate(about.model),
-        part("synthesis", about.synthesis),
-    )
+    model = Config.model_validate(about.model)
+    synthesis = part("synthesis", about.synthesis)
     fields = about.mechanism
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
@@ -89,7 +87,6 @@ def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
     if own != method.STAGES:
         raise InvalidInput(
             f"expected a model of {' and '.join(method.STAGES)} in {trained.folder},"
-            f" got"
-            f" {', '.join(own) or 'none'}"
+            f" got {', '.join(own) or 'none'}"
         )
     return load_lm(trained.folder, own, trained.model, trained.synthesis)

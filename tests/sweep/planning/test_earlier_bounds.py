@@ -8,6 +8,7 @@ import pytest
 
 from sweep.planning import earlier_bounds
 from sweep.planning.earlier_bounds import LONG, affected
+from sweep.store import sweeps as store
 from tests.lines import write_lines
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import NUM_RECORDS, prepared_in, settings_in, write_corpus
@@ -26,6 +27,11 @@ def with_longest(folder, words):
     write_lines(folder / "mine.jsonl", rows)
 
 
+def affected_in(folder):
+    settings = settings_in(folder)
+    return affected(store.sweeps(settings.home), settings)
+
+
 @pytest.fixture
 def line_in(tmp_path, monkeypatch, line):
     monkeypatch.setenv("SWEEP_HOME", str(settings_in(tmp_path).home))
@@ -37,7 +43,7 @@ def test_finished_trials_beside_a_long_record_are_named(tmp_path, line_in):
     with_longest(tmp_path, LONG)
     folder = run_untracked(tmp_path)
     private = [trial.id for trial in folder.plan().trials if trial.engine != "sgd"]
-    (found,) = affected(settings_in(tmp_path))
+    (found,) = affected_in(tmp_path)
     assert (found.sweep, sorted(found.trials)) == (folder.name, sorted(private))
     assert found.longest == LONG
     (row,) = line_in.facts("ledger")["affected"]
@@ -49,7 +55,7 @@ def test_finished_trials_beside_a_long_record_are_named(tmp_path, line_in):
     )
     assert f"their corpus has a record of {LONG} words" in said
     (tmp_path / "mine.jsonl").unlink()
-    (found,) = affected(settings_in(tmp_path))
+    (found,) = affected_in(tmp_path)
     assert found.longest is None
     assert "not at hand" in found.reason
 
@@ -70,7 +76,7 @@ def test_a_check_of_an_earlier_version_says_nothing(tmp_path):
     rewrite_sweep(
         folder, "ended", lambda e: with_check(e, {"verdict": "pass", "tolerance": 1e-4})
     )
-    assert len(affected(settings_in(tmp_path))) == 1
+    assert len(affected_in(tmp_path)) == 1
 
 
 def with_check(entry, check):

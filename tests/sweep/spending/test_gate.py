@@ -345,7 +345,7 @@ def folder_with(space, ended):
     state = SweepState()
     for name in ended:
         state.add(log.StatusChanged(entry="failed", trial=name))
-    parts = {"space": lambda: space, "about": lambda: {}, "state": lambda: state}
+    parts = {"space": lambda: space, "budget_total": None, "state": lambda: state}
     return SimpleNamespace(ledger_name="s", **parts)
 
 
