@@ -81,7 +81,7 @@ def best_labels(
     def read(
         batch: PackedBatch, lengths: NDArray[np.int64]
     ) -> tuple[Tensor, NDArray[Any]]:
-        predicted = model.best_labels(batch)
+        predicted = model.predict(batch)
         return predicted.tag_paths, predicted.intents.cpu().numpy()
 
     tags, [intents] = _gather(read, model, loader, ids, comm=comm, empty=(_NO_INTENTS,))
