@@ -106,17 +106,17 @@ _STATUSES = [
     record("done", ser=0.5, leakage=0.5, epsilon=20.0),
 ]
 _TEXTS = [
-    text("poor", mauve=0.2, chi_square=0.1, epsilon=8.0),
-    text("good", mauve=0.7, chi_square=0.3, epsilon=8.0),
-    text("cheap", mauve=0.5, chi_square=0.2, epsilon=3.0),
-    text("as good", mauve=0.7, chi_square=0.3, epsilon=9.0),
+    text("poor", mauve_states=0.2, chi_square=0.1, epsilon=8.0),
+    text("good", mauve_states=0.7, chi_square=0.3, epsilon=8.0),
+    text("cheap", mauve_states=0.5, chi_square=0.2, epsilon=3.0),
+    text("as good", mauve_states=0.7, chi_square=0.3, epsilon=9.0),
 ]
 # before it generated text: a seed of the best configuration, and a whole one
 _STOPPED = [
     text("stopped", group="a", status="stopped", epsilon=1.0),
     text("alone", status="stopped", epsilon=1.0),
-    text("best", group="a", mauve=0.7, epsilon=8.0),
-    text("poor", mauve=0.2, epsilon=8.0),
+    text("best", group="a", mauve_states=0.7, epsilon=8.0),
+    text("poor", mauve_states=0.2, epsilon=8.0),
 ]
 
 
@@ -158,8 +158,12 @@ def test_the_best_is_chosen_whatever_the_order(records, how, chosen):
             {"epsilon_max": 8},
             "no .* epsilon <= 8; the smallest epsilon is 20",
         ),
-        (_EQUAL, {"best": "luck"}, "expected best to be one of ser, mauve, pareto or"),
-        (_STOPPED[:2], {}, "all have one of mauve"),
+        (
+            _EQUAL,
+            {"best": "luck"},
+            "expected best to be one of ser, mauve_states, pareto or",
+        ),
+        (_STOPPED[:2], {}, "all have one of mauve_states"),
         (
             [record("a", slot_f1=0.1), record("b", ser=0.1)],
             {"best": "slot_f1"},
@@ -254,7 +258,7 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
                 str(n),
                 target=target,
                 ser=ser,
-                mauve=-ser,
+                mauve_states=-ser,
                 epsilon=target * (1 - share * left),
             )
             for n, (target, ser, left) in enumerate(trials)
@@ -265,7 +269,7 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
     assert exact == rounded
     sers = {(target_of[name], trials[int(name)][1]) for name in rounded}
     assert len({target for target, _ in sers}) == len(sers), "one SER a target"
-    for way in ("ser", "mauve"):
+    for way in ("ser", "mauve_states"):
         assert (
             len({select.choose(records, best=way)[0].plan.id for records in made}) == 1
         )
