@@ -333,3 +333,21 @@ def test_a_trial_that_drew_no_bootstrap_has_no_interval():
     bare = replace(made, plan=replace(made.plan, origin=bare))
     assert [select.interval_of(each) for each in (made, bare)] == [(0.24, 0.26), None]
     assert cells(results_table("s", [made, bare]), "95 %") == ["0.240-0.260", ""]
+
+
+def test_texts_that_are_too_few_for_the_measure_are_not_chosen():
+    few = text("gibberish", mauve_states=None, word_type_overlap=0.9, epsilon=0.0)
+    enough = text("good", mauve_states=0.2, word_type_overlap=0.5, epsilon=8.0)
+    assert [r.plan.name for r in select.choose([few, enough])] == ["good"]
+    with refused("enough texts to measure it; raise synthesis"):
+        select.choose([few])
+    (chosen,) = select.choose([few], best="word_type_overlap")
+    assert chosen.plan.name == "gibberish"
+
+
+def test_the_measure_on_ngrams_of_earlier_sweeps_still_chooses():
+    before = [text(n, mauve=v, epsilon=8.0) for n, v in (("a", 0.5), ("b", 0.7))]
+    now = text("c", ngram_similarity=0.6, epsilon=8.0)
+    for name in ("mauve", "ngram_similarity"):
+        (chosen,) = select.choose([*before, now], best=name)
+        assert chosen.plan.name == "b"

@@ -7,6 +7,7 @@ by frequency and random letters in every draw (`docs/guides/synthesis.md`).
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,10 +27,14 @@ class TextStates:
     """Callable: texts -> [n, 384], means over a text's pieces; a text is read once."""
 
     def __init__(self) -> None:
-        self._encoder = HubEncoder(public_encoder(ENCODER))
-        layers = self._encoder.model.encoder.layer
-        del layers[LAYER:]  # nothing reads their states
         self._known: dict[str, NDArray[np.float64]] = {}
+
+    @cached_property
+    def _encoder(self) -> HubEncoder:
+        """Read at the first use, without the layers that nothing reads."""
+        encoder = HubEncoder(public_encoder(ENCODER))
+        del encoder.model.encoder.layer[LAYER:]
+        return encoder
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Rows in the order of the texts."""
