@@ -347,10 +347,11 @@ def _runs(records: list[int], size: int) -> Iterator[list[int]]:
         yield records[low : low + size]
 
 
-def _by_record(values: Tensor, layout: TimeMajor) -> tuple[Tensor, ...]:
+def _by_record(values: Tensor, layout: TimeMajor) -> list[Tensor]:
     """Time-major `values` [T, .] -> those of each record, in the batch's order."""
     place = layout.place.to(values.device)
-    return values.index_select(0, place).split(torch.bincount(layout.record).tolist())
+    lengths = torch.bincount(layout.record).tolist()
+    return list(torch.split(values.index_select(0, place), lengths))
 
 
 def _mask(layout: TimeMajor, some: slice = slice(None)) -> Tensor:
