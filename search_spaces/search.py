@@ -72,7 +72,7 @@ class Search(Part):
     """seed of the draws"""
     objectives: Annotated[Listed[Objective], Field(min_length=1)] = ("validation_ser",)
     """objectives of an adaptive search; several are searched for their Pareto front;
-    default with task=synthesis: mauve
+    default with task=synthesis: mauve_states
     """
     num_startup: Samples | None = None
     """adaptive: number of space-filling configurations before the first one that a

@@ -104,7 +104,7 @@ def test_a_figure_brings_its_kin():
     assert figures.registry()["validation_ser"].objective
     assert figures.registry()["validation_ser"].per_epoch
     assert figures.registry()["ser_low"].better == "neither"
-    assert figures.label("mauve_human_ceiling") == "MAUVE of human text"
+    assert figures.label("mauve_states_human_ceiling") == "MAUVE of human text"
 
 
 def test_one_name_is_one_figure(monkeypatch):

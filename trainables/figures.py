@@ -163,7 +163,7 @@ def label(name: str) -> str:
 def cost(name: str, value: float) -> float:
     """`value` with the sign that makes smaller better; lower is better by default.
 
-    >>> cost("mauve", 0.75), cost("ser", 0.25)
+    >>> cost("mauve_states", 0.75), cost("ser", 0.25)
     (-0.75, 0.25)
     """
     figure = registry().get(name)

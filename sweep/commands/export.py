@@ -21,8 +21,8 @@ def export(
     best: Annotated[
         str | None,
         typer.Option(
-            metavar="ser|mauve|pareto|METRIC",
-            help="Criterion for the best trial; default: ser, or mauve for generated"
+            metavar="ser|mauve_states|pareto|METRIC",
+            help="Criterion for the best trial; default: ser, or mauve_states for generated"
             " text.",
         ),
     ] = None,

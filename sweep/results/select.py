@@ -29,6 +29,8 @@ _CHOSEN_BY = {
 # (`accountants._calibration`), so a trial that has spent all of its target is within
 # this share.
 _OF_TARGET = 0.005
+# One measure, by its name in earlier code and now.
+_SAME = {"mauve": "ngram_similarity", "ngram_similarity": "mauve"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +108,9 @@ def value(record: TrialRecord, metric: str) -> float | None:
     """
     if metric == "seconds":
         return record.seconds
-    if metric in record.metrics:
-        return record.metrics[metric]
+    for name in (metric, _SAME.get(metric)):
+        if name in record.metrics:
+            return record.metrics[name]
     if metric in (figures.EPSILON, figures.EPSILON_PAPER):
         spent: float | None = getattr(record.privacy, metric, None)
         planned: float | None = getattr(record.plan, metric)
@@ -243,7 +246,7 @@ def interval_of(record: TrialRecord) -> tuple[float, float] | None:
 
 
 def headline(records: Sequence[TrialRecord]) -> str:
-    """The main quality metric of these trials, `ser`, or `mauve` if they generate
+    """The main quality metric of these trials, `ser`, or `mauve_states` if they generate
     text.
     """
     return objectives.headline(
@@ -285,6 +288,14 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     """
     way = headline(records) if best in (None, PARETO) else str(best)
     names = _CHOSEN_BY.get(way, (way,))
+    enough = [r for r in records if r.metrics.get(names[0], 0.0) is not None]
+    if records and not enough:
+        raise InvalidInput(
+            f"expected a trial with {names[0]} to choose by, got none that generated"
+            " enough texts to measure it; raise synthesis.num_generated, or choose by"
+            " another metric"
+        )
+    records = enough
     measured = [
         record
         for record in records

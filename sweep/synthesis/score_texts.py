@@ -12,7 +12,7 @@ from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
 from trainables.metrics import generation, parsing
 from trainables.metrics.generation import Texts
-from trainables.metrics.text_space import FEATURES
+from trainables.metrics.text_space import FEATURES, MAUVE, NGRAMS
 from trainables.parse import match
 from trainables.parse.graph import is_well_formed
 from trainables.parse.match import ApiSet, Program
@@ -36,10 +36,21 @@ def score_generated(
 
         measuring = load_parser(parser)
         ours = Texts(ours.utterances, measuring.parse(ours.utterances))
+    states = None
+    if mauve_texts:
+        from trainables.models.encoders import text_states
+
+        states = text_states.TextStates()
     found: dict[str, float | int | str | None] = {
-        **generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed),
-        **({"mauve_features": FEATURES} if mauve_texts else {}),
+        **generation.score(
+            ours, theirs, mauve_texts=mauve_texts, seed=seed, states=states
+        ),
     }
+    if mauve_texts:
+        found |= {
+            f"{MAUVE}_features": text_states.FEATURES,
+            f"{NGRAMS}_features": FEATURES,
+        }
     if measuring is not None and theirs.programs is not None:
         again = Texts(theirs.utterances, measuring.parse(theirs.utterances))
         same = generation.score(again, theirs, mauve_texts=0, seed=seed)

@@ -8,12 +8,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trainables.dp.layers.crf import layer as crf_layer
 from trainables.dp.layers.crf import statistics as crf_statistics
-from trainables.dp.layers.crf import viterbi
 from trainables.dp.layers.crf.layer import LinearChainCrf
 from trainables.dp.layers.crf.statistics import Scores, forward_backward
 from trainables.dp.layers.packing import time_major
 from trainables.dp.layers.recorder import Recorder, plain, recording
 from trainables.dp.layers.units import Units
+from trainables.errors import TrialFailed
 
 
 def random_crf(num_tags, *, scale=1.0):
@@ -83,35 +83,67 @@ def test_loss_and_every_gradient_equal_pytorch_crf(lengths, scale):
         )
 
 
-def assert_best_paths(num_tags, lengths, *, spread=1.0):
-    """Against the method that `pytorch-crf` gives the layer."""
+def best_paths(num_tags, lengths, *, spread=1.0):
+    """Emissions, layout, paths and scores; the paths are those of `CRF.decode` of all
+    tags and records at once.
+    """
     layout, emissions, _ = packed_batch(num_tags, lengths)
     emissions = emissions * spread
     crf = random_crf(num_tags)
-    tags, scores = crf.best_paths(emissions[layout.source], layout)
+    rows = emissions[layout.source]
+    found = forward_backward(rows, crf.scores, layout)
+    tags, scores = crf.best_paths(rows, layout)
     padded = pad_sequence(emissions.split(lengths))
     there = pad_sequence([torch.ones(length, dtype=torch.bool) for length in lengths])
     expected = crf.decode(padded, there)
     assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
-    return crf, emissions, layout, tags, scores
-
-
-@pytest.mark.parametrize("at_once", [2, 1_000])
-@pytest.mark.parametrize("lengths", LENGTHS)
-def test_viterbi_equals_pytorch_crf(lengths, at_once, monkeypatch):
-    monkeypatch.setattr(viterbi, "_IN_CACHE", at_once * 6**2)
-    crf, emissions, layout, tags, scores = assert_best_paths(6, lengths)
-    path = -crf(emissions[layout.source], tags, layout)
-    found = forward_backward(emissions[layout.source], crf.scores, layout)
+    path = -crf(rows, tags, layout)
     torch.testing.assert_close(scores - found.log_partition[layout.rank], path.detach())
 
 
+@pytest.mark.parametrize("lengths", [*LENGTHS, [4] * 20])
+def test_best_paths_are_those_of_pytorch_crf(lengths):
+    best_paths(6, lengths)
+
+
 @pytest.mark.parametrize("spread", [0.1, 3.0, 30.0])
-def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread):
-    """Flat emissions leave every tag a chance, steep ones a handful; the best path is
-    found.
-    """
-    assert_best_paths(60, [9, 1, 7, 12], spread=spread)
+def test_decode_is_given_few_of_many_tags_and_misses_none(spread, monkeypatch):
+    """Flat emissions leave every tag open, steep ones a handful."""
+    tried = []
+    decode = crf_layer.CRF.decode
+    monkeypatch.setattr(
+        crf_layer.CRF,
+        "decode",
+        lambda self, *a: tried.append(self.num_tags) or decode(self, *a),
+    )
+    best_paths(60, [9, 1, 7, 12], spread=spread)
+    of_all, of_layer = tried.pop(), tried
+    assert of_all == 60
+    assert (max(of_layer) == 60) == (spread < 1)
+
+
+def test_the_best_path_with_an_impossible_greedy_one():
+    """BIO rules forbid the path of the largest marginals: nothing is left out."""
+    crf = bio_crf(2, never=-1e4)
+    layout = time_major(torch.tensor([3]))
+    rows = torch.tensor([[1.0, 1.2, 0, 0, 0], [0, 0, 1, 0, 0.9], [0, 0, 1.0, 0, 0]])
+    tags, _ = crf.best_paths(rows, layout)
+    there = torch.ones(3, 1, dtype=torch.bool)
+    assert tags.tolist() == crf.decode(rows.unsqueeze(1), there)[0]
+
+
+def test_a_wrong_likelihood_fails_the_trial_at_the_next_epoch(monkeypatch):
+    """Seen in the first batch after each change to training, and in no other."""
+    crf = random_crf(6)
+    layout, emissions, tags = packed_batch(6, [5, 2, 4])
+    rows = emissions[layout.source], tags[layout.source], layout
+    crf(*rows)
+    wrong = crf_statistics.path_scores
+    monkeypatch.setattr(crf_layer, "path_scores", lambda *a: 1.01 * wrong(*a))
+    crf(*rows)
+    crf.train()
+    with pytest.raises(TrialFailed, match="the CRF's losses are not those of pytorch"):
+        crf(*rows)
 
 
 def vector():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.refusals import refused
 from trainables.metrics import generation, text_space
 from trainables.metrics.generation import Texts, distances, top_k
+from trainables.models.encoders.text_states import TextStates
 from trainables.parse.function_types import occurrences
 
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
@@ -188,6 +189,98 @@ def test_mauve_of_its_authors_agrees():
     assert found.mauve == pytest.approx(ours, abs=0.05)
 
 
+@pytest.fixture(scope="module")
+def states():
+    return TextStates()
+
+
+def test_states_of_texts_see_the_order_of_words_and_no_other_text(states):
+    texts = ["move my lunch to friday", "friday to lunch my move", "", "  ", "a b"]
+    rows = states(texts)
+    assert rows.shape == (5, 384)
+    assert np.isfinite(rows).all()
+    assert np.array_equal(rows[2], rows[3])
+    alone = TextStates()(texts[:1])[0]
+    np.testing.assert_allclose(rows[0], alone, rtol=0, atol=1e-4)
+    cosine = rows[0] @ rows[1] / np.linalg.norm(rows[0]) / np.linalg.norm(rows[1])
+    assert cosine < 0.95
+
+
+@pytest.mark.parametrize(
+    "draw", [0, *(pytest.param(draw, marks=pytest.mark.slow) for draw in range(1, 5))]
+)
+def test_mauve_separates_people_shuffled_words_frequent_words_and_letters(draw, states):
+    """The measure on n-grams, which sees vocabulary alone, does not."""
+    n = text_space.NEEDED
+    one, other = (texts[:n] for texts, _ in halves(draw))
+    rng = np.random.default_rng(draw)
+    words = [word for text in one for word in text.split()]
+    alphabet = list("abcdefghijklmnopqrstuvwxyz")
+    sides = {
+        "people": one,
+        "shuffled": [" ".join(rng.permutation(text.split())) for text in one],
+        "frequent": [" ".join(rng.choice(words, len(t.split()))) for t in one],
+        "letters": [
+            " ".join("".join(rng.choice(alphabet, len(w))) for w in text.split())
+            for text in one
+        ],
+    }
+    found = {
+        name: text_space.of_states(side, other, states, seed=draw)["mauve_states"]
+        for name, side in sides.items()
+    }
+    assert found["people"] - found["shuffled"] >= 0.4
+    assert found["shuffled"] - found["frequent"] >= 0.15
+    assert found["frequent"] > found["letters"]
+    ngrams = of_texts(one, other)["mauve"], of_texts(sides["shuffled"], other)["mauve"]
+    assert ngrams[0] == pytest.approx(ngrams[1], abs=0.02)
+
+
+def many(n=text_space.NEEDED):
+    """Distinct requests, and an encoder of them at no cost: the lengths of words."""
+    texts = [f"ask {'x' * (i % 17)} for {'y' * (i % 5)} at {i}" for i in range(n)]
+
+    def lengths(texts):
+        rows = np.zeros((len(texts), 6))
+        for row, text in zip(rows, texts, strict=True):
+            sizes = [len(word) for word in text.split()][:5]
+            row[: len(sizes)], row[5] = sizes, 1
+        return rows
+
+    return texts, lengths
+
+
+@pytest.mark.parametrize("bad", ["empty", "equal"])
+def test_texts_without_content_are_far_from_people(bad):
+    texts, lengths = many()
+    generated = ["" if bad == "empty" else texts[0]] * len(texts)
+    found = text_space.of_states(generated, texts, lengths, seed=0)
+    assert found["mauve_states"] < 0.05
+    same = text_space.of_states(texts, texts, lengths, seed=0)
+    assert same["mauve_states"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("number", [10, text_space.NEEDED - 1])
+def test_fewer_texts_than_mauve_needs_give_no_figure(number):
+    texts, lengths = many()
+    found = generation.score(Texts(texts[:number]), Texts(texts), states=lengths)
+    assert found["mauve_states"] is None
+    assert found["ngram_similarity"] is not None
+    beside = generation.without_records(texts[:number], texts, seed=0, states=lengths)
+    assert beside["mauve_states_public_texts"] is None
+    assert beside["word_type_overlap_public_texts"] > 0
+
+
+def test_the_texts_at_epsilon_0():
+    texts, lengths = many()
+    found = generation.without_records(texts, texts, seed=0, states=lengths)
+    assert found["mauve_states_public_texts"] == pytest.approx(1)
+    assert found["mauve_states_random_words"] < 0.9
+    assert found["word_type_overlap_public_texts"] == 1
+    assert found["word_type_overlap_random_words"] < 1
+    assert generation.without_records(["", " "], texts, seed=0, states=lengths) == {}
+
+
 PROGRAMS = ["(Yield (f))", "(Yield (g))", "(Yield (^(T) h))", "(h)"]
 
 
@@ -203,7 +296,10 @@ score = partial(generation.score, mauve_texts=0)
 def test_human_text_has_the_best_scores():
     found = generation.score(human(), human())
     assert found["word_type_overlap"] == found["function_type_overlap"] == 1
-    assert (found["chi_square"], found["mauve"]) == (pytest.approx(0), pytest.approx(1))
+    assert (found["chi_square"], found["ngram_similarity"]) == (
+        pytest.approx(0),
+        pytest.approx(1),
+    )
     assert found["well_formed_rate"] == 1
     assert 0 < found["word_type_overlap_human_ceiling"] < 1
     assert set(found) >= {f"function_top{k}_human_ceiling" for k in generation.TOP}
@@ -217,7 +313,7 @@ def test_sides_are_cut_to_one_size():
         40,
     )
     assert found["word_type_overlap"] < 1
-    assert "mauve" not in found
+    assert "ngram_similarity" not in found
 
 
 def test_malformed_generated_programs_are_counted_and_human_ones_refused():

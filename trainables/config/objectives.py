@@ -48,7 +48,7 @@ def headline(task: str) -> str:
     """The figure that represents a trial in commands, tables and file names.
 
     >>> [headline(task) for task in tasks()]
-    ['ser', 'mauve']
+    ['ser', 'mauve_states']
     """
     return str(catalogue.about("tasks", task).headline)
 

@@ -24,11 +24,16 @@ import numpy as np
 from trainables.errors import InvalidInput
 from trainables.figures import Figure, text_count, text_figure, text_rate, text_share
 from trainables.metrics import text_space
+from trainables.metrics.text_space import MAUVE, Features
 from trainables.parse.function_types import occurrences
 from trainables.parse.graph import graph, is_well_formed
 from trainables.parse.lispress import LispressError
 
 TOP = (10, 25, 50, 100)
+WITHOUT_RECORDS = {  # texts at epsilon 0, which every generator must beat
+    "random_words": "random words",
+    "public_texts": "the public texts",
+}
 FIGURES = (
     text_rate(
         name="chi_square",
@@ -107,6 +112,14 @@ FIGURES = (
     ),
     text_count(name="num_word_types", label="word types"),
     text_rate(name="distinct_rate", label="distinct texts", better="higher"),
+    *(
+        text_rate(name=f"{name}_{kind}", label=f"{label} of {words}")
+        for name, label in (
+            (MAUVE, "MAUVE"),
+            ("word_type_overlap", "word-type overlap"),
+        )
+        for kind, words in WITHOUT_RECORDS.items()
+    ),
 )
 
 
@@ -136,12 +149,18 @@ Figures = dict[str, float | int | None]
 
 
 def score(
-    generated: Texts, human: Texts, *, seed: int = 0, mauve_texts: int = 2_000
+    generated: Texts,
+    human: Texts,
+    *,
+    seed: int = 0,
+    mauve_texts: int = 2_000,
+    states: Features | None = None,
 ) -> Figures:
     """Every figure of generated texts, None where it cannot be computed.
 
     `X_human_ceiling` is X of one half of the human texts against the other. With
-    `mauve_texts` 0 MAUVE and neighbours are left out. Where some programs are unknown,
+    `mauve_texts` 0 MAUVE and neighbours are left out; MAUVE reads `states` of texts and
+    is None without. Where some programs are unknown,
     figures of functions compare the known ones of both sides, equally many:
     `num_programs_compared`.
 
@@ -180,12 +199,39 @@ def score(
     if mauve_texts:
         for into, (one, other) in ((figures, (ours, theirs)), (ceiling, halves)):
             into |= text_space.figures(
-                one.utterances, other.utterances, max_texts=mauve_texts, seed=seed
+                one.utterances,
+                other.utterances,
+                max_texts=mauve_texts,
+                seed=seed,
+                states=states,
             )
     for name, value in figures.items():
         found[name] = value
         if "num_" not in name and name not in _ONE_SIDED:
             found[f"{name}_human_ceiling"] = ceiling.get(name)
+    return found
+
+
+def without_records(
+    public: Sequence[str], human: Sequence[str], *, seed: int, states: Features
+) -> Figures:
+    """MAUVE and word overlap of texts that no private record has shaped: the public
+    ones, and as many of as many words, each drawn by its frequency in them.
+    """
+    if not vocabulary(public):
+        return {}
+    rng = np.random.default_rng([seed, 2])
+    words = [word for text in public for word in text.split()]
+    random = [" ".join(rng.choice(words, len(text.split()))) for text in public]
+    n = min(len(public), len(human))
+    order = rng.permutation(len(human))[:n]
+    wanted = vocabulary(human[i] for i in order)
+    found: Figures = {}
+    for kind, texts in zip(WITHOUT_RECORDS, (random, public), strict=True):
+        own = vocabulary(texts[i] for i in rng.permutation(len(texts))[:n])
+        found[f"word_type_overlap_{kind}"] = overlap(own, wanted, "word of people")
+        near = text_space.of_states(texts, human, states, seed=seed)
+        found[f"{MAUVE}_{kind}"] = near[MAUVE]
     return found
 
 

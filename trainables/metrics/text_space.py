@@ -3,8 +3,11 @@ al. 2021), and precision and recall by nearest neighbours (Kynkäänniemi et al.
 
 For MAUVE rows of features are clustered together, and the divergence curve of the two
 histograms is integrated. A value depends on the features, the number of texts and the
-number of clusters: compare within one setting only. The features here are TF-IDF of
-characters with a truncated SVD, which need no model.
+number of clusters: compare within one setting only. `mauve_states` reads states of an
+encoder, which depend on the order of words. `ngram_similarity` is the same on TF-IDF of
+character n-grams inside words, with a truncated SVD: it sees vocabulary alone, and
+stays as it is when the words of every text are shuffled. Earlier code wrote it as
+`mauve`, which no trial writes any more.
 
 By neighbours a side's region is the union of balls around its rows, each as wide as the
 distance to the row's k-th neighbour on its own side. Precision (plausibility) is the
@@ -13,20 +16,36 @@ rows in the generated region. A generator that repeats one good sentence has hig
 precision and no recall.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.figures import text_count, text_share
 
+MAUVE = "mauve_states"
+NGRAMS = "ngram_similarity"
+_NGRAM_LABEL = "similarity of character n-grams"
 FIGURES = (
-    text_share(name="mauve", label="MAUVE", objective=True, is_listed=True),
-    text_share(name="mauve_smoothed", label="MAUVE*"),
-    text_count(name="mauve_num_texts", label="texts that MAUVE compared"),
-    text_count(name="mauve_num_clusters", label="clusters that MAUVE compared"),
+    text_share(name=MAUVE, label="MAUVE", objective=True, is_listed=True),
+    text_share(name=f"{MAUVE}_smoothed", label="MAUVE*"),
+    text_share(name=NGRAMS, label=_NGRAM_LABEL, objective=True),
+    text_share(name=f"{NGRAMS}_smoothed", label=f"{_NGRAM_LABEL}, smoothed"),
+    *(
+        text_count(name=f"{name}_num_{what}", label=f"{what} that {label} compared")
+        for name, label in ((MAUVE, "MAUVE"), (NGRAMS, "n-gram similarity"))
+        for what in ("texts", "clusters")
+    ),
+    # Of trials of earlier code, under their spelling.
+    text_share(name="mauve", label=f"{_NGRAM_LABEL} (before)", objective=True),
+    text_share(name="mauve_smoothed", label=f"{_NGRAM_LABEL}, smoothed (before)"),
+    text_count(name="mauve_num_texts", label="texts that it compared (before)"),
+    text_count(name="mauve_num_clusters", label="clusters that it compared (before)"),
     text_share(name="neighbour_precision", label="precision by neighbours"),
     text_share(name="neighbour_recall", label="recall by neighbours"),
+)
+NEEDED = (
+    1_000  # texts of each side: with 300, people and shuffled words may be .27 apart
 )
 FEATURES = "tfidf-char2-5-svd128"
 SCALE = 5.0  # of the divergence inside the exponential
@@ -37,16 +56,50 @@ _NEIGHBOURS = 3  # the authors' choice
 Floats = NDArray[np.float64]
 
 
+Features = Callable[[Sequence[str]], Floats]  # of texts, a row each
+
+
 def figures(
-    generated: Sequence[str], human: Sequence[str], *, max_texts: int, seed: int
+    generated: Sequence[str],
+    human: Sequence[str],
+    *,
+    max_texts: int,
+    seed: int,
+    states: Features | None = None,
 ) -> dict[str, float | int | None]:
-    """Every figure by its name; `mauve` alone, None, for fewer than 10 texts of a
-    side.
+    """Every figure by its name; `mauve_states`, of the features `states`, is None for
+    fewer than `NEEDED` texts of a side, `ngram_similarity` for fewer than 10.
     """
-    if min(len(generated), len(human)) < 10:
-        return {"mauve": None}
-    ours, theirs = features_of_both(generated, human, max_texts=max_texts, seed=seed)
-    return {**mauve(ours, theirs, seed=seed), **neighbours(ours, theirs)}
+    found: dict[str, float | int | None] = {MAUVE: None, NGRAMS: None}
+    both = generated, human
+    if states is not None:
+        found |= of_states(*both, states, max_texts=max_texts, seed=seed)
+    if min(map(len, both)) >= 10:
+        rows = features_of_both(*both, max_texts=max_texts, seed=seed)
+        found |= _named(NGRAMS, mauve(*rows, seed=seed)) | neighbours(*rows)
+    return found
+
+
+def of_states(
+    generated: Sequence[str],
+    human: Sequence[str],
+    states: Features,
+    *,
+    max_texts: int = 2_000,
+    seed: int,
+) -> dict[str, float | None]:
+    """`mauve_states` and its counts; alone, None, for fewer than `NEEDED` texts."""
+    if min(len(generated), len(human), max_texts) < NEEDED:
+        return {MAUVE: None}
+    rows = features_of_both(
+        generated, human, max_texts=max_texts, seed=seed, features=states
+    )
+    return _named(MAUVE, mauve(*rows, seed=seed))
+
+
+def _named(name: str, values: dict[str, float]) -> dict[str, float | None]:
+    """Values of `mauve` under the name of their features."""
+    return {key.replace("mauve", name): value for key, value in values.items()}
 
 
 def features_of_both(
@@ -55,16 +108,18 @@ def features_of_both(
     *,
     max_texts: int = 2_000,
     seed: int = 0,
+    features: Features | None = None,
 ) -> tuple[Floats, Floats]:
     """Rows of equally many texts of both sides, drawn at random, in one space of
-    features.
+    features; None: `text_features`.
     """
     n = min(len(generated), len(human), max_texts)
     rng = np.random.default_rng(seed)
     sides = [
         [side[i] for i in rng.permutation(len(side))[:n]] for side in (generated, human)
     ]
-    rows = text_features([*sides[0], *sides[1]], seed=seed)
+    texts = [*sides[0], *sides[1]]
+    rows = text_features(texts, seed=seed) if features is None else features(texts)
     return rows[:n], rows[n:]
 
 

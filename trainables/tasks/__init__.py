@@ -39,10 +39,10 @@ ENTRIES = {
         datasets="pairs",
         models="text",
         generation=True,
-        best_by="mauve",
+        best_by="mauve_states",
         otherwise_by="word_type_overlap",
         after_an_epoch="validation_loss",
-        headline="mauve",
+        headline="mauve_states",
     ),
 }
 DEFAULT = "nlu"

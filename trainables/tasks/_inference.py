@@ -4,7 +4,6 @@ attacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.attacks import features_of
-from trainables.data.batches import Loader, PackedBatch
+from trainables.data.batches import Loader
 from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, Frame, LabelSchema
-from trainables.models.nlu.base import BestLabels, NluModel, Predictions
+from trainables.models.nlu.base import NluModel, Predictions
 from trainables.system.communication import Communicator
 
 Integers = NDArray[np.int64]
@@ -80,7 +79,7 @@ def best_labels(
     model: NluModel, loader: Loader, ids: Integers, *, comm: Communicator
 ) -> Labels:
     """The labels of `infer`, without the inputs of attacks."""
-    tags, (intents, *_) = _gather(model, model.best_labels, loader, ids, comm=comm)
+    tags, [intents, *_] = _gather(model, loader, ids, comm=comm, for_attacks=False)
     return Labels(intents, tags)
 
 
@@ -92,21 +91,21 @@ def infer(
 
     A record's figures do not depend on its process or batch (up to float rounding).
     """
-    tags, columns = _gather(model, model.predict, loader, ids, comm=comm)
+    tags, columns = _gather(model, loader, ids, comm=comm, for_attacks=True)
     intents, features, log_confidence = columns
     return Inference(intents, tags, features, log_confidence)
 
 
 def _gather(
     model: NluModel,
-    predict: Callable[[PackedBatch], BestLabels],
     loader: Loader,
     ids: Integers,
     *,
     comm: Communicator,
+    for_attacks: bool,
 ) -> tuple[list[Integers], list[NDArray[Any]]]:
-    """The tags of each record of `ids`, and as columns the intents and, where `predict`
-    gives posteriors as well, the features and the log-confidences.
+    """The tags of each record of `ids`, and as columns the intents and, `for_attacks`,
+    the features and the log-confidences.
     """
     model.eval()
     device = next(model.parameters()).device
@@ -117,10 +116,10 @@ def _gather(
             ids[mine], max_tokens=_MAX_TOKENS
         ):
             lengths = batch.lengths.cpu().numpy()
-            predicted = predict(batch.to(device))
+            predicted = model.predict(batch.to(device))
             tags = np.split(predicted.tag_paths.cpu().numpy(), np.cumsum(lengths)[:-1])
             columns = [predicted.intents.cpu().numpy()]
-            if isinstance(predicted, Predictions):
+            if for_attacks:
                 columns += _inputs_of_attacks(predicted, lengths)
             share.append((mine[found], tags, columns))
     every = [each for share in comm.gather(share) for each in share]

@@ -15,6 +15,7 @@ from trainables.generation._material import UTTERANCES, GeneratedTexts, Plan
 from trainables.generation.decoding import ModelDrawer
 from trainables.io.files import dump_json
 from trainables.metrics import generation as scores
+from trainables.models.encoders.text_states import TextStates
 from trainables.models.text.hub_lm import save_lm
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
@@ -144,11 +145,15 @@ def measure(
         readable = [text or "?" for text in drawn.utterances]
         programs = parser.parse(readable)
         human_programs = [program or None for program in human.programs]
+    seed, states = config.data.split_seed, TextStates()
     found = scores.score(
         scores.Texts(drawn.utterances, programs),
         scores.Texts(human.utterances, human_programs),
-        seed=config.data.split_seed,
+        seed=seed,
+        states=states,
     )
+    public = setup.corpus.select(setup.split.public.tolist()).utterances
+    found |= scores.without_records(public, human.utterances, seed=seed, states=states)
     figures: dict[str, float | None] = {
         name: None if value is None else float(value) for name, value in found.items()
     }

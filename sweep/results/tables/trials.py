@@ -16,6 +16,8 @@ from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 from trainables.attacks import Strongest, auc_of, audited, strongest
+from trainables.metrics.generation import WITHOUT_RECORDS
+from trainables.metrics.text_space import MAUVE
 
 STYLES = {
     TrialStatus.DONE: "green",
@@ -365,28 +367,27 @@ def _change(record: TrialRecord, what: str) -> str:
     return f"{value:+.{digits}f}{'*' if record.metrics.get(f'delta_{what}_significant') else ''}"
 
 
-# Metric, its short head, whether it has a ceiling of human text, and its legend.
+# Metric, its short head, and its legend.
 COLUMNS = (
     (
         "word_type_overlap",
         "words",
-        True,
         "words, functions: share of the human types that occur",
     ),
-    ("function_type_overlap", "functions", True, ""),
-    ("function_top50", "top 50", True, ""),
-    ("chi_square", "chi²", True, "chi²: 0 is equal"),
-    ("mauve", "MAUVE", True, ""),
-    ("fluency_loss", "loss", False, "loss: nats per token under the public model"),
-    ("parse_valid_rate", "parses", False, "parses: share of drawn programs that read"),
-    (figures.EPSILON, "epsilon", False, ""),
+    ("function_type_overlap", "functions", ""),
+    ("function_top50", "top 50", ""),
+    ("chi_square", "chi²", "chi²: 0 is equal"),
+    (MAUVE, "MAUVE", ""),
+    ("fluency_loss", "loss", "loss: nats per token under the public model"),
+    ("parse_valid_rate", "parses", "parses: share of drawn programs that read"),
+    (figures.EPSILON, "epsilon", ""),
 )
 _HUMAN = "human: one half against the other"
 
 
 def synthesis_table(records: Sequence[TrialRecord]) -> FittedTable | None:
-    """Figures of generated text, the human ceiling in the last row; None without such a
-    trial.
+    """Figures of generated text, below them those of text at epsilon 0 and of people;
+    None without such a trial.
     """
     made = [
         record
@@ -396,25 +397,28 @@ def synthesis_table(records: Sequence[TrialRecord]) -> FittedTable | None:
     if not made:
         return None
     names = [record.plan.name for record in made]
+    known = made[0].metrics
+    others = [*(f"epsilon 0: {words}" for words in WITHOUT_RECORDS.values()), _HUMAN]
     columns = [
         Column(
             head=head,
             cells=[
                 *(formats.figure(name, select.value(record, name)) for record in made),
-                formats.figure(name, made[0].metrics.get(f"{name}_human_ceiling"))
-                if ceiling
-                else "-",
+                *(
+                    formats.figure(name, known.get(f"{name}_{kind}"))
+                    for kind in (*WITHOUT_RECORDS, "human_ceiling")
+                ),
             ],
-            worth=100 if name in ("mauve", figures.EPSILON) else 50 - place,
+            worth=100 if name in (MAUVE, figures.EPSILON) else 50 - place,
             legend=legend,
         )
-        for place, (name, head, ceiling, legend) in enumerate(COLUMNS)
+        for place, (name, head, legend) in enumerate(COLUMNS)
     ]
     return FittedTable(
         title="generated text",
         columns=[
-            Column(head="trial", cells=[*names, _HUMAN], is_text=True, at_least=16),
+            Column(head="trial", cells=[*names, *others], is_text=True, at_least=16),
             *columns,
         ],
-        styles=[*("" for _ in made), "dim"],
+        styles=[*("" for _ in made), *("dim" for _ in others)],
     )

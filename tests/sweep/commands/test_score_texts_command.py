@@ -33,7 +33,8 @@ def test_generated_text_with_its_ceilings(files, line):
     found = line.facts("score", "--human", human, "--synthetic", synthetic)
     assert found["num_compared"] == 20
     assert found["function_type_overlap"] == 1
-    assert found["mauve"] > 0
+    assert found["ngram_similarity"] > 0
+    assert found["mauve_states"] is None, "20 texts are too few"
     assert "chi_square_human_ceiling" in found
     out = line.says(
         "score", "--human", human, "--synthetic", synthetic, "--mauve-texts", "0"

@@ -101,8 +101,8 @@ def test_without_a_private_trial_the_smallest_epsilon_is_named():
 
 
 def test_of_a_figure_where_more_is_better_the_factor_says_how_far():
-    base = text("open", mauve=0.8, epsilon=float("inf"), baseline=True)
-    found = gap([base, text("dp", mauve=0.2, epsilon=8.0)])
+    base = text("open", mauve_states=0.8, epsilon=float("inf"), baseline=True)
+    found = gap([base, text("dp", mauve_states=0.2, epsilon=8.0)])
     assert found.factor == pytest.approx(4.0)
     assert found.sentence().endswith("MAUVE 0.2000, 0.25 times that of open")
 
@@ -115,7 +115,12 @@ def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor():
         assert found.sentence().endswith("the baseline's is 0.0000 (sgd)")
     best, (base,) = private("dp", ser=0.5, epsilon=8.0), select.baselines([BASE])
     better = Gap(
-        limit=10, figure="mauve", best=best, least=best, baseline=base, factor=0.0
+        limit=10,
+        figure="mauve_states",
+        best=best,
+        least=best,
+        baseline=base,
+        factor=0.0,
     )
     assert better.sentence().endswith("(sgd)")
 

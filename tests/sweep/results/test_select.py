@@ -106,17 +106,17 @@ _STATUSES = [
     record("done", ser=0.5, leakage=0.5, epsilon=20.0),
 ]
 _TEXTS = [
-    text("poor", mauve=0.2, chi_square=0.1, epsilon=8.0),
-    text("good", mauve=0.7, chi_square=0.3, epsilon=8.0),
-    text("cheap", mauve=0.5, chi_square=0.2, epsilon=3.0),
-    text("as good", mauve=0.7, chi_square=0.3, epsilon=9.0),
+    text("poor", mauve_states=0.2, chi_square=0.1, epsilon=8.0),
+    text("good", mauve_states=0.7, chi_square=0.3, epsilon=8.0),
+    text("cheap", mauve_states=0.5, chi_square=0.2, epsilon=3.0),
+    text("as good", mauve_states=0.7, chi_square=0.3, epsilon=9.0),
 ]
 # before it generated text: a seed of the best configuration, and a whole one
 _STOPPED = [
     text("stopped", group="a", status="stopped", epsilon=1.0),
     text("alone", status="stopped", epsilon=1.0),
-    text("best", group="a", mauve=0.7, epsilon=8.0),
-    text("poor", mauve=0.2, epsilon=8.0),
+    text("best", group="a", mauve_states=0.7, epsilon=8.0),
+    text("poor", mauve_states=0.2, epsilon=8.0),
 ]
 
 
@@ -158,8 +158,12 @@ def test_the_best_is_chosen_whatever_the_order(records, how, chosen):
             {"epsilon_max": 8},
             "no .* epsilon <= 8; the smallest epsilon is 20",
         ),
-        (_EQUAL, {"best": "luck"}, "expected best to be one of ser, mauve, pareto or"),
-        (_STOPPED[:2], {}, "all have one of mauve"),
+        (
+            _EQUAL,
+            {"best": "luck"},
+            "expected best to be one of ser, mauve_states, pareto or",
+        ),
+        (_STOPPED[:2], {}, "all have one of mauve_states"),
         (
             [record("a", slot_f1=0.1), record("b", ser=0.1)],
             {"best": "slot_f1"},
@@ -254,7 +258,7 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
                 str(n),
                 target=target,
                 ser=ser,
-                mauve=-ser,
+                mauve_states=-ser,
                 epsilon=target * (1 - share * left),
             )
             for n, (target, ser, left) in enumerate(trials)
@@ -265,7 +269,7 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
     assert exact == rounded
     sers = {(target_of[name], trials[int(name)][1]) for name in rounded}
     assert len({target for target, _ in sers}) == len(sers), "one SER a target"
-    for way in ("ser", "mauve"):
+    for way in ("ser", "mauve_states"):
         assert (
             len({select.choose(records, best=way)[0].plan.id for records in made}) == 1
         )
@@ -329,3 +333,21 @@ def test_a_trial_that_drew_no_bootstrap_has_no_interval():
     bare = replace(made, plan=replace(made.plan, origin=bare))
     assert [select.interval_of(each) for each in (made, bare)] == [(0.24, 0.26), None]
     assert cells(results_table("s", [made, bare]), "95 %") == ["0.240-0.260", ""]
+
+
+def test_texts_that_are_too_few_for_the_measure_are_not_chosen():
+    few = text("gibberish", mauve_states=None, word_type_overlap=0.9, epsilon=0.0)
+    enough = text("good", mauve_states=0.2, word_type_overlap=0.5, epsilon=8.0)
+    assert [r.plan.name for r in select.choose([few, enough])] == ["good"]
+    with refused("enough texts to measure it; raise synthesis"):
+        select.choose([few])
+    (chosen,) = select.choose([few], best="word_type_overlap")
+    assert chosen.plan.name == "gibberish"
+
+
+def test_the_measure_on_ngrams_of_earlier_sweeps_still_chooses():
+    before = [text(n, mauve=v, epsilon=8.0) for n, v in (("a", 0.5), ("b", 0.7))]
+    now = text("c", ngram_similarity=0.6, epsilon=8.0)
+    for name in ("mauve", "ngram_similarity"):
+        (chosen,) = select.choose([*before, now], best=name)
+        assert chosen.plan.name == "b"

@@ -74,17 +74,27 @@ def test_an_inverted_attack_has_no_rate_of_true_positives():
     assert "mia_tpr_at_1_percent" not in found
 
 
+def test_the_auc_of_the_papers_attack_is_logged_for_the_curator():
+    made = private(mia_shadow_auc=0.56)
+    found = headline(made)
+    assert found["mia_auc_paper"] == ("mia_shadow_auc", 0.56)
+    assert "mia_auc_paper" in result_tags(made, found)[CURATOR]
+
+
 def test_a_generated_corpus_has_its_own_figures():
     measured = {
-        "mauve": 0.5,
+        "mauve_states": 0.5,
         "validation_loss": 2.0,
         "word_type_overlap": 0.7,
         "epsilon": 1.0,
     }
     made = text("dp", **measured, num_generated=9.0)
-    assert {"mauve", "best_validation_loss", "word_type_overlap", "epsilon"} <= set(
-        headline(made)
-    )
+    assert {
+        "mauve_states",
+        "best_validation_loss",
+        "word_type_overlap",
+        "epsilon",
+    } <= set(headline(made))
     assert not {"num_generated", "ser", "mia_auc"} & set(headline(made))
 
 

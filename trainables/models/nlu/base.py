@@ -50,23 +50,17 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class BestLabels:
+class Predictions:
     """What a model takes a batch for, in the batch's order: `intents` int64[B], -1 for
     a record whose scores are not finite, and `tag_paths` int64[T], packed.
+
+    They were chosen by `intent_log_probs` [B, K], `path_log_prob` [B], the posterior
+    log-probability of the best path, and `token_marginals` [T, L]; `intent_losses` and
+    `tag_losses` [B], in nats, are infinite where a true label is not in the schema.
     """
 
     intents: Tensor
     tag_paths: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions(BestLabels):
-    """Labels, and what they were chosen by: `intent_log_probs` [B, K]; `path_log_prob`
-    [B], the posterior log-probability of the best path; `token_marginals` [T, L];
-    `intent_losses` and `tag_losses` [B], in nats, infinite where a true label is not in
-    the schema.
-    """
-
     intent_log_probs: Tensor
     path_log_prob: Tensor
     token_marginals: Tensor
@@ -186,17 +180,6 @@ class NluModel(DropsByRecord, ABC):
         )
 
     @torch.no_grad()
-    def best_labels(self, batch: PackedBatch) -> BestLabels:
-        """The labels of `predict` alone: no posterior and no loss is worked out."""
-        encoded = self.encode(batch)
-        intent, emissions = self._heads(encoded)
-        paths, scores = self.crf.best_paths(emissions, encoded.layout)
-        return BestLabels(
-            intents=_best_intents(intent.log_softmax(1), scores),
-            tag_paths=paths.index_select(0, encoded.layout.place),
-        )
-
-    @torch.no_grad()
     def predict(self, batch: PackedBatch) -> Predictions:
         """Best labels, posteriors and losses. Call in eval mode for scores without
         dropout.
@@ -204,8 +187,8 @@ class NluModel(DropsByRecord, ABC):
         encoded = self.encode(batch)
         layout = encoded.layout
         intent, emissions = self._heads(encoded)
-        paths, scores = self.crf.best_paths(emissions, layout)
         found = forward_backward(emissions, self.crf.scores, layout)
+        paths, scores = self.crf.best_paths(emissions, layout)
         gold = batch.tags.index_select(0, layout.source).clamp(min=0)
         tag_losses = found.log_partition - path_scores(
             emissions, gold, self.crf.scores, layout
@@ -213,8 +196,9 @@ class NluModel(DropsByRecord, ABC):
         tag_losses = tag_losses.index_select(0, layout.rank)
         log_probs = intent.log_softmax(1)
         path_log_prob = scores - found.log_partition.index_select(0, layout.rank)
+        is_known = path_log_prob.isfinite() & ~log_probs.isnan().any(1)
         return Predictions(
-            intents=_best_intents(log_probs, path_log_prob),
+            intents=log_probs.argmax(1).where(is_known, -1),
             tag_paths=paths.index_select(0, layout.place),
             intent_log_probs=log_probs,
             path_log_prob=path_log_prob,
@@ -250,10 +234,6 @@ class NluModel(DropsByRecord, ABC):
         records = one_row_each(encoded.sentence.shape[0])
         intent = self.intent_head(encoded.sentence, records)
         return intent, self.tag_head(encoded.tokens, encoded.layout.rows)
-
-
-def _best_intents(log_probs: Tensor, of_path: Tensor) -> Tensor:
-    return log_probs.argmax(1).where(of_path.isfinite() & ~log_probs.isnan().any(1), -1)
 
 
 def bio_scores(

@@ -1,1 +1,1 @@
-"""A linear-chain CRF over packed rows: its layer, posteriors and best paths."""
+"""A linear-chain CRF over packed rows: its layer and its posteriors."""

@@ -1,8 +1,9 @@
 """The linear-chain CRF (Lafferty et al. 2001) of `pytorch-crf`, over packed rows.
 
-Parameters and their initialisation are that package's. Its loss is one autograd node
+Parameters, their initialisation and the best paths (`CRF.decode`) are that package's,
+and so is the definition of the likelihood. The loss of training is one autograd node
 here, because `statistics` computes the loss and every gradient in one pass, separate by
-record.
+record. It is compared with the package's while a trial runs (`LinearChainCrf.train`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.utils.rnn import pad_sequence
 from torchcrf import CRF
 
 from trainables.dp.layers.crf.statistics import (
+    MAX_RANGE,
     Pairs,
     Scores,
     forward_backward,
     path_scores,
+    place_of_record,
 )
-from trainables.dp.layers.crf.viterbi import best_paths
 from trainables.dp.layers.packing import Rows, TimeMajor
 from trainables.dp.layers.recorder import (
     Recorder,
@@ -37,8 +40,14 @@ from trainables.dp.layers.recorder import (
 )
 from trainables.dp.layers.rounding import Size, row_norms, sum_of_norms, sums_of
 from trainables.dp.layers.units import UnitRows, Units
+from trainables.errors import TrialFailed
 
 _CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at once
+_SHARPER = 8.0  # times, at most, that scores are multiplied by to find the open tags
+_TOGETHER = 16  # records, of like length, that are decoded with the same tags
+_IN_CACHE = 1 << 16  # sums of (record, tag before, tag) of one call of `CRF.decode`
+_COMPARED = 4  # records whose likelihood is compared
+_TOLERANCE = 1e-4  # of the scores that a likelihood is a difference of
 
 
 @dataclass(eq=False)
@@ -216,11 +225,9 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
     """A CRF over L tags: `transitions` [L, L] (from, to), `start_transitions` and
     `end_transitions` [L], in nats.
-
-    Evaluation reads `best_paths`: the inherited `decode`, of padded batches, finds the
-    same paths and makes the prediction of ATIS (CLC, 256 records at a time) 4 times as
-    slow.
     """
+
+    _is_due = True
 
     @property
     def scores(self) -> Scores:
@@ -236,14 +243,28 @@ class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
             )
         )
 
+    def train(self, mode: bool = True) -> LinearChainCrf:
+        """As `Module.train`. The next batch of losses, so one in each epoch of a trial,
+        is compared with the likelihood of `pytorch-crf`.
+        """
+        self._is_due = True
+        super().train(mode)
+        return self
+
     def forward(self, emissions: Tensor, tags: Tensor, layout: TimeMajor) -> Tensor:
         """[B]: negative log-likelihood of each record's tags, in the batch's order.
 
         `emissions` [T, L] and `tags` int64[T] are in the time-major order of `layout`.
+
+        Raises: TrialFailed where a likelihood is not that of `pytorch-crf`.
         """
         if is_plain():
-            return self._by_torchcrf(emissions, tags, layout)
-        return apply(
+            padded = (pad_sequence(_by_record(v, layout)) for v in (emissions, tags))
+            found: Tensor = super().forward(
+                *padded, mask=_mask(layout), reduction="none"
+            )
+            return -found
+        losses = apply(
             _NegativeLogLikelihood,
             emissions,
             self.transitions,
@@ -254,20 +275,102 @@ class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
             layout,
             current(),
         )
+        if self._is_due:
+            self._is_due = False
+            self._compare(losses.detach(), emissions.detach(), tags, layout)
+        return losses
 
-    def _by_torchcrf(
-        self, emissions: Tensor, tags: Tensor, layout: TimeMajor
-    ) -> Tensor:
-        """The same by the package, of padded batches."""
-        cells = layout.position, layout.rank.index_select(0, layout.record)
-        shape = len(layout.sizes), layout.num_records
-        padded = emissions.new_zeros(*shape, self.num_tags).index_put(cells, emissions)
-        gold = tags.new_zeros(shape).index_put(cells, tags)
-        mask = torch.zeros(shape, dtype=torch.bool, device=tags.device)
-        mask = mask.index_put(cells, mask.new_ones(()))
-        found: Tensor = super().forward(padded, gold, mask=mask, reduction="none")
-        return -found.index_select(0, layout.rank)
+    def _compare(
+        self, losses: Tensor, emissions: Tensor, tags: Tensor, layout: TimeMajor
+    ) -> None:
+        """Hold some of the `losses` [B] to the package's likelihood in float64."""
+        some = slice(None, None, -(-layout.num_records // _COMPARED))
+        rows, gold = (
+            pad_sequence(_by_record(v, layout)[some]) for v in (emissions, tags)
+        )
+        rows, mask = rows.double(), _mask(layout, some)
+        crf = _crf_of(self.scores).double()
+        expected = -crf(rows, gold, mask=mask, reduction="none")
+        size = 1 + expected.abs() + rows.abs().amax(2).sum(0)
+        is_right = (losses[some] - expected).abs() <= _TOLERANCE * size
+        if not bool((is_right | ~expected.isfinite()).all()):
+            raise TrialFailed(
+                "the CRF's losses are not those of pytorch-crf; expected a difference"
+                f" of at most {_TOLERANCE:g} of their scores. Report it with the"
+                " versions of torch and pytorch-crf"
+            )
 
+    @torch.no_grad()
     def best_paths(self, emissions: Tensor, layout: TimeMajor) -> tuple[Tensor, Tensor]:
-        """Tags int64[T] and scores [B] as `viterbi.best_paths` gives them."""
-        return best_paths(emissions, self.scores, layout)
+        """The best tags int64[T], time-major, by `CRF.decode`, and their unnormalised
+        scores [B] in the batch's order.
+
+        `decode` tries the tags that can be on the best path of some record, which are
+        few of a hundred. The posterior of a path is at most the marginal of each of its
+        tags, so a tag whose marginal is below the posterior of any known path is not on
+        the best one. Scores are multiplied by a factor before, as far as exponential
+        space allows: the best path stays, and its posterior nears 1. A factor of e is
+        left for rounding.
+        """
+        parts = torch.cat([each.flatten() for each in vars(self.scores).values()])
+        factor = 0.9 * MAX_RANGE / (parts.max() - parts.min())
+        factor = factor.clamp(1, _SHARPER)
+        sharp = Scores(*(factor * each for each in vars(self.scores).values()))
+        found = forward_backward(factor * emissions, sharp, layout)
+        known = path_scores(
+            factor * emissions, found.marginals.argmax(1), sharp, layout
+        )
+        least = (known - found.log_partition - 1).exp()[place_of_record(layout)]
+        is_open = ~(found.marginals < least.unsqueeze(1))
+        # On a GPU `decode` would wait for each tag of each path.
+        rows, opened = (_by_record(v.cpu(), layout) for v in (emissions, is_open))
+        scores = Scores(*(v.cpu() for v in vars(self.scores).values()))
+        paths: dict[int, Tensor] = {}
+        order = layout.order.tolist()
+        for alike in _runs(order, _TOGETHER):
+            tags = torch.cat([opened[i] for i in alike]).any(0).nonzero().squeeze(1)
+            crf = _crf_of(scores, tags)
+            for some in _runs(alike, max(1, _IN_CACHE // len(tags) ** 2)):
+                own = [rows[i].index_select(1, tags) for i in some]
+                there = [torch.ones(len(each), dtype=torch.bool) for each in own]
+                decoded = crf.decode(pad_sequence(own), pad_sequence(there))
+                for record, path in zip(some, decoded, strict=True):
+                    paths[record] = tags[torch.tensor(path)]
+        packed = torch.cat([paths[i] for i in range(len(order))]).to(emissions.device)
+        best = packed.index_select(0, layout.source)
+        of_best = path_scores(emissions, best, self.scores, layout)
+        return best, of_best.index_select(0, layout.rank)
+
+
+def _runs(records: list[int], size: int) -> Iterator[list[int]]:
+    for low in range(0, len(records), size):
+        yield records[low : low + size]
+
+
+def _by_record(values: Tensor, layout: TimeMajor) -> list[Tensor]:
+    """Time-major `values` [T, .] -> those of each record, in the batch's order."""
+    place = layout.place.to(values.device)
+    lengths = torch.bincount(layout.record).tolist()
+    return list(torch.split(values.index_select(0, place), lengths))
+
+
+def _mask(layout: TimeMajor, some: slice = slice(None)) -> Tensor:
+    """bool[longest, records]: the tokens of `some` of the records, as `CRF` wants it."""
+    there = torch.ones_like(layout.record, dtype=torch.bool)
+    return pad_sequence(_by_record(there, layout)[some])
+
+
+def _crf_of(scores: Scores, tags: Tensor | None = None) -> CRF:
+    """A `CRF` of the package with copies of `scores`, of all or of some `tags`."""
+    start, end, transitions = scores.start, scores.end, scores.transitions
+    if tags is not None:
+        start, end, transitions = start[tags], end[tags], transitions[tags][:, tags]
+    with torch.device("meta"):  # it draws no random number
+        crf = CRF(len(start))
+    own = {
+        "start_transitions": start,
+        "end_transitions": end,
+        "transitions": transitions,
+    }
+    crf.load_state_dict(own, assign=True)
+    return crf
