@@ -119,7 +119,10 @@ class RunSettings(Resources):
     trial.
     """
 
-    workers: int = 1
+    workers: int | None = 1
+    shared_workers: int | None = (
+        None  # logical ones of every trial, where one worker group must serve all
+    )
     address: str | None = (
         None  # of a running Ray cluster; None: a local one, ended afterwards
     )
