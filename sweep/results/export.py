@@ -149,10 +149,9 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
         reason = disk.failure_of(problem, folder.path) or problem
         return BestExport(sentence=f"nothing is exported: {reason}", has_failed=True)
     epsilon = format_epsilon(select.value(best, EPSILON))
-    config = formats.argument(config_to_repeat(folder, best, place))
     return BestExport(
         place=str(place),
-        sentence=f"best: {place}, epsilon {epsilon} (`sweep run {config}`)",
+        sentence=f"best: {place}, epsilon {epsilon} ({how_to_repeat(folder, best, place)})",
     )
 
 
@@ -162,6 +161,24 @@ def config_to_repeat(folder: SweepFolder, record: TrialRecord, exported: Path) -
     """
     home = folder.trial_folder(record.plan.id)
     return (home if fields_with_paths(record.plan.fields) else exported) / _CONFIG
+
+
+def how_to_repeat(folder: SweepFolder, record: TrialRecord, exported: Path) -> str:
+    """The commands that repeat an exported trial here and, where its config names files
+    of this machine, elsewhere.
+    """
+    config = config_to_repeat(folder, record, exported)
+    here = f"`sweep run {formats.argument(config)}` repeats it"
+    if not fields_with_paths(record.plan.fields):
+        return here
+    return f"{here}; elsewhere `{_repeat(record, exported / _CONFIG)}`"
+
+
+def _repeat(record: TrialRecord, config: Path | str) -> str:
+    """The command that repeats a trial by the config of its export, given its files."""
+    fields = fields_with_paths(record.plan.fields)
+    given = [f" --set {field}=PATH" for field in fields]
+    return f"sweep run {formats.argument(config)}{''.join(given)}"
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
@@ -384,10 +401,7 @@ def _about(
         trial=record.plan.id,
         name=in_text(record.plan.name, paths_in(record.plan.fields)),
         chosen_by=chosen_by,
-        repeat=" ".join(
-            [f"sweep run {_CONFIG}"]
-            + [f"--set {field}=PATH" for field in fields_with_paths(record.plan.fields)]
-        ),
+        repeat=_repeat(record, _CONFIG),
         predict=_GENERATE if generates else _PREDICT.format(code),
         command=tuple(in_word(str(word)) for word in about["command"]),
         git_commit=about["git_commit"],

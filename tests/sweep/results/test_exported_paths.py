@@ -12,7 +12,7 @@ import torch
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.results import select
-from sweep.results.export import config_to_repeat, export_trial
+from sweep.results.export import config_to_repeat, export_trial, how_to_repeat
 from sweep.results.export_documents import write_model
 from sweep.results.report_files import write as write_report
 from sweep.runtime import runner
@@ -60,6 +60,9 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
     assert about["command"][2:] == ["space.yaml", "--set=data.path=x"]
     assert about["repeat"].startswith("sweep run config.yaml --set data.")
     assert about["repeat"].count("=PATH") == 2
+    said = how_to_repeat(folder, best, exported)
+    named = about["repeat"].replace("config.yaml", str(exported / "config.yaml"))
+    assert said.endswith(f"config.yaml` repeats it; elsewhere `{named}`")
     write_report(folder, tmp_path / "own", epsilon_max=1e6)
     assert str(tmp_path) in texts_in(tmp_path / "own")
     pathless = replace(best.plan, origin={**best.plan.fields, "data": {"name": "atis"}})
