@@ -1,5 +1,5 @@
-"""Export of a trial as a folder: config, weights, labels, privacy card, metrics,
-provenance.
+"""Export of a trial as a folder: config, weights, labels, privacy card, model card,
+metrics, provenance.
 
 Its content is an allow list, named here or as fields of a document (`export_documents`,
 `PrivacyCard`), without curator-only data: no membership figures, signals, training
@@ -25,6 +25,8 @@ from sweep.results.local_paths import (
     paths_in,
     without_folders,
 )
+from sweep.results.model_card import FILE as README
+from sweep.results.model_card import model_card
 from sweep.results.privacy_cards import JSON, write_card
 from sweep.results.utility_gap import refusal
 from sweep.spending.filter import stored_filter, total_of
@@ -100,6 +102,14 @@ def export_trial(
         keep_origin(folder, record, card, fresh / _MODEL)
         about = _about(folder, record, card, chosen_by=chosen_by)
         write_json(fresh / "about.json", about.to_dict())
+        page = model_card(
+            card,
+            about,
+            public_metrics(record),
+            generates=_generates(record),
+            factory=record.plan.fields["model"].get("factory"),
+        )
+        write_text(fresh / README, page)
         export_check.refuse_others(fresh)
         manifest.write(fresh)
         fresh.rename(target)
@@ -179,6 +189,11 @@ def _repeat(record: TrialRecord, config: Path | str) -> str:
     fields = fields_with_paths(record.plan.fields)
     given = [f" --set {field}=PATH" for field in fields]
     return f"sweep run {formats.argument(config)}{''.join(given)}"
+
+
+def _generates(record: TrialRecord) -> bool:
+    """Whether the model of the trial writes text."""
+    return bool(catalogue.about("tasks", record.plan.task).generation)
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
@@ -392,7 +407,6 @@ def _about(
             f" noise: the"
             " epsilon does not cover the choice"
         )
-    generates = catalogue.about("tasks", record.plan.task).generation
     # The command names the user's code, which is never imported without being named.
     factory = record.plan.fields["model"].get("factory")
     code = f" --factory {factory}" if factory else ""
@@ -402,7 +416,7 @@ def _about(
         name=in_text(record.plan.name, paths_in(record.plan.fields)),
         chosen_by=chosen_by,
         repeat=_repeat(record, _CONFIG),
-        predict=_GENERATE if generates else _PREDICT.format(code),
+        predict=_GENERATE if _generates(record) else _PREDICT.format(code),
         command=tuple(in_word(str(word)) for word in about["command"]),
         git_commit=about["git_commit"],
         versions=about["versions"],
