@@ -222,7 +222,9 @@ class Resources(Part):
     without Ray
     """
     workers: Few | None = None
-    """worker processes per trial; default: the smallest training.num_workers"""
+    """most worker processes per trial, which has the largest divisor of its
+    training.num_workers up to it; default: the largest that fits on the machine
+    """
     slots: Few | None = None
     """number of concurrent trials; default: as many as the CPUs, the GPUs and the
     memory permit

@@ -61,7 +61,7 @@ def export(
     per trial; a sweep over several corpora has a best trial and a front of each.
     """
     from sweep.results import select
-    from sweep.results.export import config_to_repeat, export_trial, require_new
+    from sweep.results.export import export_trial, how_to_repeat, require_new
     from sweep.results.utility_gap import USABLE, sentences
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
@@ -98,11 +98,8 @@ def export(
         print_json("export", facts)
         return
     for record, path, epsilon in zip(chosen, places, epsilons, strict=True):
-        again = formats.argument(config_to_repeat(folder, record, path))
-        say(
-            f"{path}: {record.plan.name}, epsilon {formats.epsilon(epsilon)}"
-            f" (`sweep run {again}` repeats it)"
-        )
+        again = how_to_repeat(folder, record, path)
+        say(f"{path}: {record.plan.name}, epsilon {formats.epsilon(epsilon)} ({again})")
     say(
         *sentences(
             folder.records(), limit=USABLE if epsilon_max is None else epsilon_max

@@ -8,6 +8,7 @@ reads.
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +25,7 @@ from search_spaces.expansion import (
 )
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounting
+from sweep.planning.resources import workers_of
 from sweep.spending.filter import UNFILTERED, looks_at_results
 from sweep.store.plans import Plan, PlannedTrial
 from trainables import catalogue
@@ -61,7 +63,7 @@ def make(space: SearchSpace, *, account: Accounting) -> Plan:
         plan = replace(
             plan,
             to_choose=space.search.num_samples or 0,
-            workers=min([space.resources.workers or max(logical, default=1), *logical]),
+            workers=workers_of(math.gcd(*logical) or 1, space.resources, None),
         )
     if looks_at_results(space) and space.budget.total is not None:
         plan = replace(plan, filter_delta=_smallest_delta(points, account=account))

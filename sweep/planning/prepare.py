@@ -4,6 +4,7 @@ estimate.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,13 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
+from sweep.search.suggest import require_sampler
 from sweep.settings import Settings
 from sweep.spending.filter import filter_of
 from sweep.store.data_sets import is_available
 from sweep.store.plans import Plan
 from trainables import catalogue
-from trainables.config.trial import parse
+from trainables.config.trial import ModelConfig, parse
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         space, plan, price = priced(space, account=account)
         notes.append(price.sentence())
     else:
+        if space.search.is_adaptive:
+            require_sampler(space.search)
         plan = planning.make(space, account=account)
         if space.search.is_adaptive:  # which checks the total before each choice
             plan = replace(plan, probes=planning.probes(space, account=account))
@@ -99,10 +103,23 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     notes += sorted(
         {f"{warning}." for trial in plan.to_run for warning in trial.warnings}
     )
-    models = sorted({trial.config.model.name for trial in plan.to_run})
-    about = (getattr(catalogue.entry("models", name), "NOTE", None) for name in models)
+    models = {trial.config.model.name: trial.config.model for trial in plan.to_run}
+    about = (
+        getattr(catalogue.entry("models", n), "NOTE", None) for n in sorted(models)
+    )
     notes += filter(None, about)
+    notes += missing(trial.config.model for trial in plan.to_run)
     return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
+
+
+def missing(models: Iterable[ModelConfig]) -> list[str]:
+    """What is not installed that these models need, a sentence each."""
+    found = set()
+    for model in {model.model_dump_json(): model for model in models}.values():
+        look = getattr(catalogue.entry("models", model.name), "missing", None)
+        if look is not None and (sentence := look(model)) is not None:
+            found.add(f"{sentence}.")
+    return sorted(found)
 
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:

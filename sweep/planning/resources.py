@@ -3,12 +3,15 @@
 import math
 import os
 import sys
+from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from search_spaces.parts import Resources
 from sweep.store.plans import Plan
+from trainables.config.trial import TrialConfig
 from trainables.errors import InvalidInput
 from trainables.formats import count
 
@@ -30,21 +33,79 @@ class Machine:
 
 def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Resources:
     """What the trials of a plan get on `machine`; None: it is not known yet, and
-    nothing is refused. All have as many processes, no more than the one with the fewest
-    logical workers.
+    nothing is refused. Each trial has a number of workers of its own (`workers_of`):
+    the largest of them, where the plan has several.
 
     Raises: InvalidInput where the workers of one do not fit, or there is no GPU for the
     executor local.
     """
-    logical = {trial.config.training.num_workers for trial in plan.to_run}
-    logical |= {plan.workers} if plan.to_choose else set()
     gpus = gpu_share(resources.gpus_per_worker, machine)
-    workers = min([resources.workers or max(logical, default=1), *logical])
-    share = resources.model_copy(update={"workers": workers, "gpus_per_worker": gpus})
+    share = resources.model_copy(update={"gpus_per_worker": gpus})
+    if resources.executor == "local":
+        if machine is not None:
+            choose_slots(Resources(gpus_per_worker=gpus), machine)
+        return share.model_copy(update={"workers": 1})
+    shapes = shapes_of(share, machine, plan)
+    share = share.model_copy(update={"workers": max(shapes, default=1)})
     if machine is not None:
-        is_local = resources.executor == "local"
-        choose_slots(Resources(gpus_per_worker=gpus) if is_local else share, machine)
+        choose_slots(share, machine)
     return share
+
+
+def shapes_of(
+    resources: Resources, machine: Machine | None, plan: Plan
+) -> dict[int, dict[int, int]]:
+    """The numbers of workers of a plan's trials, the largest first: of each the numbers
+    of logical workers that it serves, with their numbers of trials.
+    """
+    trials = Counter(logical_workers(plan, trial.config) for trial in plan.to_run)
+    if plan.to_choose:
+        trials[plan.workers] += plan.to_choose
+    shapes: dict[int, dict[int, int]] = {}
+    for logical, number in sorted(trials.items(), reverse=True):
+        workers = workers_of(logical, resources, machine)
+        shapes.setdefault(workers, {})[logical] = number
+    return dict(sorted(shapes.items(), reverse=True))
+
+
+def logical_workers(plan: Plan, config: TrialConfig) -> int:
+    """The logical workers of a trial, or those that all trials of an adaptive search
+    share, so that one group of processes serves them.
+    """
+    return plan.workers if plan.to_choose else int(config.training.num_workers)
+
+
+def workers_of(logical: int, resources: Resources, machine: Machine | None) -> int:
+    """The worker processes of a trial of `logical` workers: the largest divisor of
+    their number that is at most `resources.workers`, or by default fits on the machine.
+
+    >>> workers_of(8, Resources(), Machine(cpus=6))
+    4
+    >>> workers_of(8, Resources(gpus_per_worker=1), Machine(cpus=6, gpus=1))
+    1
+    """
+    most = float(resources.workers or logical)
+    if resources.workers is None and machine is not None:
+        seats = _seats(resources, machine)
+        most = seats // (resources.slots or 1)
+    divisors = (each for each in range(1, logical + 1) if logical % each == 0)
+    return max((each for each in divisors if each <= most), default=1)
+
+
+def _seats(resources: Resources, machine: Machine) -> int:
+    """The worker processes that fit on the CPUs and the GPUs of a machine."""
+    seats = math.floor(machine.cpus / resources.cpus_per_worker)
+    if share := resources.gpus_per_worker:
+        seats = min(seats, _gpu_seats(share, machine))
+    return seats
+
+
+def _gpu_seats(share: float, machine: Machine) -> int:
+    """The workers with `share` of a GPU that fit; each share is on one GPU."""
+    per_gpu = math.floor(1 / share + 1e-9)
+    return math.floor(
+        machine.gpus * per_gpu if per_gpu else machine.gpus / math.ceil(share)
+    )
 
 
 def choose_slots(share: Resources, machine: Machine) -> int:
@@ -67,12 +128,7 @@ def choose_slots(share: Resources, machine: Machine) -> int:
             f" cpus_per_worker={share.cpus_per_worker}"
         )
     if gpus_per_worker > 0:
-        # A worker's GPU share is on one GPU.
-        per_gpu = math.floor(1 / gpus_per_worker + 1e-9)
-        seats = (
-            gpus * per_gpu if per_gpu else math.floor(gpus / math.ceil(gpus_per_worker))
-        )
-        fits_gpu = math.floor(seats / workers)
+        fits_gpu = _gpu_seats(gpus_per_worker, machine) // workers
         if fits_gpu < asked:
             raise InvalidInput(
                 f"expected slots * workers * gpus_per_worker to fit on {gpus:g} GPUs,"
@@ -95,8 +151,7 @@ def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> in
 
 
 def sentence(plan: Plan, resources: Resources) -> str:
-    """A sentence with the number of concurrent trials on this machine, their workers
-    and their GPUs.
+    """How many trials run at a time on this machine, with how many workers, and why.
 
     Raises: InvalidInput where one trial does not fit on this machine.
     """
@@ -104,11 +159,35 @@ def sentence(plan: Plan, resources: Resources) -> str:
     share = share_of(resources, machine, plan)
     if resources.executor == "local":
         return f"One after another in this process{', on its GPU' * bool(share.gpus_per_worker)}."
-    slots = choose_slots(share, machine)
-    text = f"{slots} at a time, {count(share.workers or 1, 'worker')} each"
+    shared = resources.model_copy(update={"gpus_per_worker": share.gpus_per_worker})
+    shapes = shapes_of(shared, machine, plan)
+    parts = []
+    for workers, served in shapes.items():
+        slots = choose_slots(share.model_copy(update={"workers": workers}), machine)
+        text = f"{slots} at a time, {count(workers, 'worker')} each"
+        if len(shapes) > 1:
+            text = f"{count(sum(served.values()), 'trial')} {text}"
+        parts.append(f"{text} ({_why(workers, served, resources)})")
+    text = ", then ".join(parts)
     if share.gpus_per_worker:
         text += f", {share.gpus_per_worker:g} GPU per worker"
-    return f"{text} ({machine.cpus:g} CPUs)."
+    there = f"{machine.cpus:g} CPUs"
+    if machine.gpus:
+        there += f", {count(int(machine.gpus), 'GPU')}"
+    return f"{text}; {there}."
+
+
+def _why(workers: int, served: Collection[int], resources: Resources) -> str:
+    """Why trials of these numbers of logical workers have so many processes."""
+    named = f"training.num_workers={' and '.join(map(str, sorted(served)))}"
+    if all(workers == logical for logical in served):
+        return named
+    limit = (
+        "fits"
+        if resources.workers is None
+        else (f"resources.workers={resources.workers} allows")
+    )
+    return f"the largest divisor of {named} that {limit}"
 
 
 def this_machine(resources: Resources) -> Machine:

@@ -1,5 +1,5 @@
-"""Export of a trial as a folder: config, weights, labels, privacy card, metrics,
-provenance.
+"""Export of a trial as a folder: config, weights, labels, privacy card, model card,
+metrics, provenance.
 
 Its content is an allow list, named here or as fields of a document (`export_documents`,
 `PrivacyCard`), without curator-only data: no membership figures, signals, training
@@ -25,6 +25,8 @@ from sweep.results.local_paths import (
     paths_in,
     without_folders,
 )
+from sweep.results.model_card import FILE as README
+from sweep.results.model_card import model_card
 from sweep.results.privacy_cards import JSON, write_card
 from sweep.results.utility_gap import refusal
 from sweep.spending.filter import stored_filter, total_of
@@ -99,6 +101,14 @@ def export_trial(
         keep_origin(folder, record, card, fresh / _MODEL)
         about = _about(folder, record, card, chosen_by=chosen_by)
         write_json(fresh / "about.json", about.to_dict())
+        page = model_card(
+            card,
+            about,
+            public_metrics(record),
+            generates=_generates(record),
+            factory=record.plan.fields["model"].get("factory"),
+        )
+        write_text(fresh / README, page)
         export_check.refuse_others(fresh)
         manifest.write(fresh)
         fresh.rename(target)
@@ -148,12 +158,11 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
         reason = disk.failure_of(problem, folder.path) or problem
         return BestExport(sentence=f"nothing is exported: {reason}", has_failed=True)
     epsilon = format_epsilon(select.value(best, EPSILON))
-    config = formats.argument(config_to_repeat(folder, best, place))
     return BestExport(
         place=str(place),
         sentence=" ".join(
             (
-                f"best: {place}, epsilon {epsilon} (`sweep run {config}`)",
+                f"best: {place}, epsilon {epsilon} ({how_to_repeat(folder, best, place)})",
                 *risk_sentences(best.metrics.get(RISKS[0])),
             )
         ),
@@ -166,6 +175,29 @@ def config_to_repeat(folder: SweepFolder, record: TrialRecord, exported: Path) -
     """
     home = folder.trial_folder(record.plan.id)
     return (home if fields_with_paths(record.plan.fields) else exported) / _CONFIG
+
+
+def how_to_repeat(folder: SweepFolder, record: TrialRecord, exported: Path) -> str:
+    """The commands that repeat an exported trial here and, where its config names files
+    of this machine, elsewhere.
+    """
+    config = config_to_repeat(folder, record, exported)
+    here = f"`sweep run {formats.argument(config)}` repeats it"
+    if not fields_with_paths(record.plan.fields):
+        return here
+    return f"{here}; elsewhere `{_repeat(record, exported / _CONFIG)}`"
+
+
+def _repeat(record: TrialRecord, config: Path | str) -> str:
+    """The command that repeats a trial by the config of its export, given its files."""
+    fields = fields_with_paths(record.plan.fields)
+    given = [f" --set {field}=PATH" for field in fields]
+    return f"sweep run {formats.argument(config)}{''.join(given)}"
+
+
+def _generates(record: TrialRecord) -> bool:
+    """Whether the model of the trial writes text."""
+    return bool(catalogue.about("tasks", record.plan.task).generation)
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
@@ -384,7 +416,6 @@ def _about(
             f" noise: the"
             " epsilon does not cover the choice"
         )
-    generates = catalogue.about("tasks", record.plan.task).generation
     # The command names the user's code, which is never imported without being named.
     factory = record.plan.fields["model"].get("factory")
     code = f" --factory {factory}" if factory else ""
@@ -393,11 +424,8 @@ def _about(
         trial=record.plan.id,
         name=in_text(record.plan.name, paths_in(record.plan.fields)),
         chosen_by=chosen_by,
-        repeat=" ".join(
-            [f"sweep run {_CONFIG}"]
-            + [f"--set {field}=PATH" for field in fields_with_paths(record.plan.fields)]
-        ),
-        predict=_GENERATE if generates else _PREDICT.format(code),
+        repeat=_repeat(record, _CONFIG),
+        predict=_GENERATE if _generates(record) else _PREDICT.format(code),
         command=tuple(in_word(str(word)) for word in about["command"]),
         git_commit=about["git_commit"],
         versions=about["versions"],

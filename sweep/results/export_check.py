@@ -14,6 +14,7 @@ _FILES = {
     "privacy_card.json",
     "privacy_card.md",
     "about.json",
+    "README.md",
     "model",
     FIGURES,
 }

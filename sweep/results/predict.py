@@ -1,5 +1,5 @@
-"""Prediction of intents and slots by an exported model: `load_model("folder")(["show
-flights"])`.
+"""Prediction of intents and slots by an exported model: `load_model("folder")("show
+flights")`.
 
 Only the exported folder (or its `model` folder) is needed, not the sweep.
 """
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from trainables.data.records import size_problem
 from trainables.data.tokenization import Tokenization, tokens_of
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, kind_of
 from trainables.io.documents import DocumentProblem, parse_json
 
 if TYPE_CHECKING:
     from trainables.io.files import Line
-    from trainables.saved import SavedModel
 
 _LINES_AT_ONCE = 256
 
@@ -53,34 +53,61 @@ class Prediction:
 
 
 class ExportedModel:
-    """A trained model with its label maps. Call it with utterances."""
+    """A trained model with its label maps. Call it with utterances. A pickled one names
+    its folder, from which it is loaded again, and checked.
+    """
 
     def __init__(
-        self, saved: SavedModel, *, tokenize: Tokenization | None = None
+        self,
+        folder: Path,
+        *,
+        tokenize: Tokenization | None = None,
+        factory: str | None = None,
     ) -> None:
-        self._saved = saved
-        self.model = saved.model
-        self.schema = saved.schema
-        self.tokenize: Tokenization = tokenize or saved.schema.tokenize
+        from trainables import saved
+
+        self._source = (folder.absolute(), tokenize, factory)
+        self._saved = saved.load(folder, factory=factory)
+        self.model = self._saved.model
+        self.schema = self._saved.schema
+        self.tokenize: Tokenization = tokenize or self.schema.tokenize
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        folder, tokenize, factory = self._source
+        return partial(load_model, tokenize=tokenize, factory=factory), (folder,)
 
     def tokens_of(self, text: str) -> tuple[str, ...]:
         """The tokens of a text, by `tokenize`."""
         return tokens_of(text, tokenize=self.tokenize)
 
-    def __call__(self, utterances: Sequence[str | Sequence[str]]) -> list[Prediction]:
-        """A prediction for each utterance, a text (cut as the texts of its training
-        corpus were) or a list of tokens.
+    @overload  # a text is a sequence of texts, too
+    def __call__(self, utterances: str) -> Prediction: ...  # type: ignore[overload-overlap]
 
-        Raises: InvalidInput for one without a token or with too many, naming its
-        number.
+    @overload
+    def __call__(
+        self, utterances: Sequence[str | Sequence[str]]
+    ) -> list[Prediction]: ...
+
+    def __call__(
+        self, utterances: str | Sequence[str | Sequence[str]]
+    ) -> Prediction | list[Prediction]:
+        """The prediction for a text, or those for several utterances, each a text (cut
+        as the texts of its training corpus were) or a list of tokens.
+
+        Raises: InvalidInput for one that is neither, without a token, or with too many,
+        naming its number.
         """
+        if isinstance(utterances, str):
+            return self([utterances])[0]
         from trainables.attacks import FEATURES
         from trainables.saved import unlabelled
 
-        texts = [
-            self.tokens_of(u) if isinstance(u, str) else tuple(u) for u in utterances
-        ]
-        for number, tokens in enumerate(texts, start=1):
+        texts = []
+        for number, each in enumerate(utterances, start=1):
+            tokens = (
+                self.tokens_of(each) if isinstance(each, str) else _listed(each, number)
+            )
+            texts.append(tokens)
             if (problem := _problem(tokens)) is not None:
                 raise InvalidInput(f"{problem} in utterance {number}")
         if not texts:
@@ -105,6 +132,18 @@ class ExportedModel:
                 texts, predicted.frames(self.schema), confidence, strict=True
             )
         ]
+
+
+def _listed(given: object, number: int) -> tuple[str, ...]:
+    """Raises: InvalidInput unless utterance `number` is a list of tokens."""
+    if isinstance(given, Iterable) and not isinstance(given, bytes):
+        tokens = tuple(given)
+        if all(isinstance(token, str) for token in tokens):
+            return tokens
+    raise InvalidInput(
+        f"expected a text or a list of tokens in utterance {number}, got"
+        f" {kind_of(given)}"
+    )
 
 
 def answers(
@@ -169,7 +208,6 @@ def load_model(
     InvalidData where its files are damaged or differ from its manifest.
     """
     from sweep.results.exported import require_export
-    from trainables import saved
 
     require_export(Path(folder))
-    return ExportedModel(saved.load(Path(folder), factory=factory), tokenize=tokenize)
+    return ExportedModel(Path(folder), tokenize=tokenize, factory=factory)

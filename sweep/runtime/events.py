@@ -119,7 +119,9 @@ class RunSettings(Resources):
     trial.
     """
 
-    workers: int = 1
+    workers: int | None = 1
+    # Logical ones of every trial, where one worker group must serve all.
+    shared_workers: int | None = None
     # Of a running Ray cluster; None: a local one, ended afterwards.
     address: str | None = None
     scheduler: Literal["none", "asha", "median"] = "none"

@@ -5,6 +5,7 @@ A check before the sweep is created has written nothing, so that the sweep's nam
 free.
 """
 
+import math
 import os
 import socket
 import sys
@@ -243,8 +244,15 @@ def run_settings(
     space, plan = prepared.space, prepared.plan
     # A cluster is known once Ray is connected to it.
     machine = None if address is not None or is_over else this_machine(space.resources)
+    share = share_of(space.resources, machine, plan)
+    is_sealed, shared = space.search.is_private_selection, None
+    if plan.to_choose:
+        shared = plan.workers
+    elif is_sealed:  # groups of several sizes would tell which trials were drawn
+        shared = math.gcd(*(t.config.training.num_workers for t in plan.to_run)) or 1
     executed = RunSettings(
-        **vars(share_of(space.resources, machine, plan)),
+        **{**vars(share), "workers": space.resources.workers},
+        shared_workers=shared,
         address=address,
         scheduler=space.search.scheduler,
         metric=space.metric,
@@ -254,7 +262,7 @@ def run_settings(
             (trial.epochs for trial in (*plan.to_run, *plan.probes)), default=1
         ),
         function=function,
-        sealed=space.search.is_private_selection,
+        sealed=is_sealed,
         data_dir=settings.data_dir.absolute(),
         cache_dir=settings.cache_dir.absolute(),
     )

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,13 @@ from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.search import Searcher
 
 from sweep import interrupts
-from sweep.planning.resources import choose_slots, fit_into_memory, gpu_share
+from sweep.planning.resources import (
+    Machine,
+    choose_slots,
+    fit_into_memory,
+    gpu_share,
+    workers_of,
+)
 from sweep.runtime import ray_session
 from sweep.runtime.early_stopping import scheduler
 from sweep.runtime.events import (
@@ -77,15 +83,52 @@ def questions(
             make_folder(metrics.parent)
             metrics.unlink(missing_ok=True)
             metrics.symlink_to(folder / "prom_metrics_service_discovery.json")
-        yield from _Exploration(list(jobs), source, settings, files, past).questions()
+        if settings.address is not None:
+            ray_session.require_shared(
+                (files, settings.cache_dir), reads=settings.data_dir
+            )
+        size, seen = ray_session.cluster_size(), list(past)
+        gpus = gpu_share(settings.gpus_per_worker, size)
+        settings = settings.model_copy(update={"gpus_per_worker": gpus})
+        explorations = [
+            (each, settings.model_copy(update={"workers": workers}))
+            for workers, each in _by_workers(jobs, settings, size).items()
+        ]
+        for _, shape in explorations:
+            choose_slots(shape, size)  # before the first one begins
+        for each, shape in explorations:
+            exploration = _Exploration(each, source, shape, size, files, seen)
+            with closing(exploration.questions()) as asked:
+                for event, reply in asked:
+                    if (report := event.report) is not None:  # for later schedulers
+                        past_epoch = PastEpoch(
+                            trial_id=event.trial_id,
+                            epochs_done=report.epochs_done,
+                            metrics=report.metrics,
+                        )
+                        seen.append(past_epoch)
+                    yield event, reply
     finally:
         metrics.unlink(missing_ok=True)
         ray_session.remove([files])
 
 
+def _by_workers(
+    jobs: Sequence[TrialJob], settings: RunSettings, size: Machine
+) -> dict[int, list[TrialJob]]:
+    """The jobs by the number of their workers, the largest first: a worker group keeps
+    its size.
+    """
+    found: dict[int, list[TrialJob]] = {}
+    for job in jobs:
+        logical = settings.shared_workers or int(job.config.training.num_workers)
+        found.setdefault(workers_of(logical, settings, size), []).append(job)
+    return dict(sorted(found.items(), reverse=True))
+
+
 class _Exploration:
-    """A pool of the jobs, its worker groups, and a Tuner. `files` takes what Ray
-    writes.
+    """A pool of the jobs, its worker groups of one size, and a Tuner. `files` takes
+    what Ray writes.
     """
 
     def __init__(
@@ -93,17 +136,12 @@ class _Exploration:
         jobs: list[TrialJob],
         source: ChosenJobs | None,
         settings: RunSettings,
+        size: Machine,
         files: Path,
         past: Sequence[PastEpoch],
     ) -> None:
-        size = ray_session.cluster_size()  # which is known now
-        gpus = gpu_share(settings.gpus_per_worker, size)
-        settings = settings.model_copy(update={"gpus_per_worker": gpus})
-        if settings.address is not None:
-            ray_session.require_shared(
-                (files, settings.cache_dir), reads=settings.data_dir
-            )
         self._slots = choose_slots(settings, size)
+        self._workers = settings.workers or 1
         if not settings.sealed:
             most = len(jobs) + (source.num_left if source is not None else 0)
             self._slots = min(self._slots, most)
@@ -197,7 +235,7 @@ class _Exploration:
         that is killed for memory repeats an epoch, which is charged again.
         """
         number = fit_into_memory(
-            self._slots, workers=self._settings.workers, peak=peak, memory=self._memory
+            self._slots, workers=self._workers, peak=peak, memory=self._memory
         )
         self._pool.limit_slots.remote(number)
         for slot in range(len(self._gangs), number):
@@ -254,7 +292,7 @@ class _Exploration:
                     trial_dirname_creator=lambda trial: name_of(trial.config),
                 ),
                 run_config=tune.RunConfig(
-                    name="tune",
+                    name=f"tune-{self._workers}",
                     storage_path=str(self._files),
                     failure_config=tune.FailureConfig(max_failures=MAX_FAILURES),
                     stop=_Stop(self._ended),

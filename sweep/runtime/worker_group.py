@@ -36,18 +36,18 @@ def worker_group(
     """
     from ray.train.torch import TorchTrainer
 
-    gpus = settings.gpus_per_worker or 0.0
+    gpus, workers = settings.gpus_per_worker or 0.0, settings.workers or 1
     return TorchTrainer(
         serve,
         train_loop_config={"pool": pool, "slot": slot, "settings": settings},
         scaling_config=ScalingConfig(
-            num_workers=settings.workers,
+            num_workers=workers,
             use_gpu=gpus > 0,
             resources_per_worker={"CPU": settings.cpus_per_worker, "GPU": gpus},
         ),
         # NCCL refuses two workers on one GPU, and one by itself needs none.
         torch_config=GangConfig(
-            backend="nccl" if gpus >= 1 and settings.workers > 1 else "gloo"
+            backend="nccl" if gpus >= 1 and workers > 1 else "gloo"
         ),
         run_config=RunConfig(
             name=f"{pool}-slot-{slot}-{uuid.uuid4().hex[:8]}",
@@ -139,7 +139,7 @@ def serve(config: dict[str, Any]) -> None:
     work(
         lambda: ray.get(pool.take.remote(config["slot"], generation)),
         lambda event: ray.get(pool.send.remote(event)),
-        TorchTeam(device) if settings.workers > 1 else LoneTeam(device),
+        TorchTeam(device) if (settings.workers or 1) > 1 else LoneTeam(device),
         settings,
     )
 

@@ -18,6 +18,7 @@ from search_spaces.parts import Variant
 from search_spaces.search import Search
 from search_spaces.space import SearchSpace
 from trainables.dp.seeding import generator, stream_seed
+from trainables.errors import InvalidInput, one_line
 
 _CONSTRAINT = "refused"
 
@@ -81,6 +82,18 @@ def suggest(
         _replay(study, observations, by_name, whole=replays)
         study.sampler = sampler
         return _ask(study.ask(), by_name)
+
+
+def require_sampler(search: Search) -> None:
+    """Raises: InvalidInput where a library of an adaptive strategy is not installed."""
+    try:
+        with quietly():
+            search.entry.sampler(seed=0, startup=num_startup(search))
+    except ImportError as error:
+        raise InvalidInput(
+            f"search.strategy={search.strategy} needs a library that is not installed:"
+            f" {one_line(str(error), characters=200)}"
+        ) from None
 
 
 def num_startup(search: Search) -> int:

@@ -14,7 +14,8 @@ from trainables.errors import InvalidData, one_line
 from trainables.io.files import file_text
 
 FILE = "manifest.json"
-_LATER = frozenset({FILE, "attack_scores.npz"})  # scores by the other trials
+# Scores by the other trials; the page of an export, which people edit.
+_LATER = frozenset({FILE, "attack_scores.npz", "README.md"})
 _TRANSIENT = ("checkpoint", ".")
 _LOOKED_AT = "privacy_card.json"  # what tables read
 

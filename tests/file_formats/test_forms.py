@@ -250,7 +250,7 @@ def test_excel(tmp_path, monkeypatch):
     path.write_bytes(b"no archive")
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "openpyxl", None)
-        with refused(r"dp-nlu-sweep\[excel\].*CSV"):
+        with refused(r"pip install 'openpyxl>=3\.1'.*CSV"):
             read(path)
     with refused("expected an Excel file in", InvalidData):
         read(path)

@@ -21,7 +21,11 @@ from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
 from trainables.dp.engines._engine import Engine
 
-_TIMED = ("training", "tasks._frame", "tasks._leakage")  # their times are figures
+_TIMED = (
+    "training",
+    "tasks._trial_result",
+    "tasks._leakage",
+)  # their times are figures
 _NAMES = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
 
 

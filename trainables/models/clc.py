@@ -28,7 +28,7 @@ class Config(ModelConfig):
 
     name: Literal["clc"] = "clc"
     word_vectors: str = "hashed"
-    """hashed | glove (extra) | a .vec or GloVe file"""
+    """hashed | glove (a package) | a .vec or GloVe file"""
     word_buckets: Annotated[
         int,
         ReadOnlyIf(word_vectors="hashed"),
@@ -54,6 +54,14 @@ class Config(ModelConfig):
     """dropout rate"""
     freeze_embeddings: bool = False
     """keep the loaded word vectors fixed"""
+
+
+def missing(config: Config) -> str | None:
+    """What is not installed that a trial needs, and how to install it."""
+    from trainables.models.encoders import word_vectors
+
+    lacks = word_vectors.lacks_package(config.word_vectors)
+    return word_vectors.NO_GLOVE if lacks else None
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:

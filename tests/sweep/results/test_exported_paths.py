@@ -8,12 +8,19 @@ from dataclasses import replace
 
 import pytest
 import torch
+import yaml
 
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.results import select
-from sweep.results.export import config_to_repeat, export_trial
+from sweep.results.export import (
+    config_to_repeat,
+    export_trial,
+    how_to_repeat,
+    public_metrics,
+)
 from sweep.results.export_documents import write_model
+from sweep.results.exported import require_export
 from sweep.results.report_files import write as write_report
 from sweep.runtime import runner
 from sweep.synthesis.trained_text import models_of, open_trained
@@ -26,6 +33,7 @@ from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
 from trainables.config.trial import model_part
+from trainables.dp.accounting.rounding import format_epsilon
 from trainables.models.encoders.hub import LOCAL_FOLDER
 from trainables.models.encoders.named_files import ENCODER, files_digest
 
@@ -51,6 +59,10 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
         folder = runner.start(prepared, settings, command=command, function=TOY).folder
     [best] = select.choose(folder.records(), best="ser")
     exported = export_trial(folder, best, tmp_path / "export")
+    page = (exported / "README.md").read_text()
+    require_model_card(page, best, tmp_path)
+    (exported / "README.md").write_text("edited, as people do")
+    require_export(exported)
     public = write_report(folder, tmp_path / "public", epsilon_max=1e6, public=True)
     for place in (exported, tmp_path / "public"):
         assert str(tmp_path) not in texts_in(place)
@@ -60,6 +72,9 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
     assert about["command"][2:] == ["space.yaml", "--set=data.path=x"]
     assert about["repeat"].startswith("sweep run config.yaml --set data.")
     assert about["repeat"].count("=PATH") == 2
+    said = how_to_repeat(folder, best, exported)
+    named = about["repeat"].replace("config.yaml", str(exported / "config.yaml"))
+    assert said.endswith(f"config.yaml` repeats it; elsewhere `{named}`")
     write_report(folder, tmp_path / "own", epsilon_max=1e6)
     assert str(tmp_path) in texts_in(tmp_path / "own")
     pathless = replace(best.plan, origin={**best.plan.fields, "data": {"name": "atis"}})
@@ -75,6 +90,21 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
         assert [t.id for t in prepare_space(space, settings=settings).plan.to_run] == [
             best.plan.id
         ]
+
+
+def require_model_card(page, record, folder):
+    """The head is that of a hub, the figures are public, and the claim is the card's."""
+    _, head, body = page.split("---\n", 2)
+    about = yaml.safe_load(head)
+    assert about["library_name"] == "dp-nlu-sweep"
+    assert {"differential-privacy", "slot-filling"} <= {*about["tags"]}
+    assert str(folder) not in page
+    assert f"Epsilon {format_epsilon(record.privacy.epsilon)} at delta" in body
+    assert record.privacy.guarantee in body
+    shown = {line.split(" | ")[0][2:] for line in body.splitlines() if line[:2] == "| "}
+    assert {name for name in shown if name in record.metrics} == {
+        *public_metrics(record)
+    }
 
 
 def texts_in(folder):

@@ -7,7 +7,6 @@ from sweep.results.score_files import score_files
 from tests.fixed_keys import fixed_keys
 from tests.lines import write_lines
 from tests.tasks.test_nlu_trial import config, place, run
-from trainables import saved
 
 __all__ = ["place"]  # a fixture
 
@@ -23,7 +22,7 @@ def model(place, tmp_path_factory):
     )
     with fixed_keys():
         run(place, folder, made)
-    return ExportedModel(saved.load(folder))
+    return ExportedModel(folder)
 
 
 def test_the_corpus_itself_is_a_reference(place, tmp_path, model):
@@ -47,7 +46,7 @@ def test_a_text_is_cut_as_the_training_texts_were(model):
     (found,) = model(["please call ann!"])
     assert found.tokens == ("please", "call", "ann", "!")
     assert found.to_dict()["text"] == "please call ann !"
-    as_is = ExportedModel(model._saved, tokenize="space")
+    as_is = ExportedModel(model._source[0], tokenize="space")
     assert as_is(["please call ann!"])[0].tokens == ("please", "call", "ann!")
 
 

@@ -229,6 +229,22 @@ def test_a_resumed_sweep_stops_a_trial_by_the_epochs_on_disk(cluster, tmp_path):
     assert trained_epochs(job) == [1]
 
 
+def test_each_trial_has_as_many_workers_as_it_can_share(cluster, tmp_path):
+    """Largest first, the scheduler of the later ones knowing the epochs of all."""
+    jobs, diary = make_jobs(tmp_path, count=4, epochs=2), Diary()
+    for index, (workers, rate) in enumerate(((1, 1.0), (2, 0.1), (2, 0.1), (1, 0.1))):
+        fields = jobs[index].config.model_dump(mode="json")
+        fields["training"] |= {"num_workers": workers, "learning_rate": rate}
+        jobs[index] = replace(jobs[index], config=parse(fields))
+    asha = SETTINGS.model_copy(update={"scheduler": "asha", "max_epochs": 100})
+    run_trials(jobs, events=diary, settings=asha)
+    sizes = [{int(line.split()[2]) for line in trained(job)} for job in jobs]
+    assert sizes == [{1}, {2}, {2}, {1}]
+    started = [event.trial_id for event in diary.events if event.kind == "started"]
+    assert started == ["t1", "t2", "t0", "t3"]
+    assert trained_epochs(jobs[0]) == [1], "stopped, as the worst of three"
+
+
 def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     cluster, tmp_path
 ):
@@ -499,7 +515,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")],
+    [({"cpus_per_worker": 9}, "worker=9"), ({"slots": 5, "workers": 2}, "slots=5")],
 )
 def test_too_few_resources_are_refused_once_the_cluster_is_known(
     cluster, change, named, tmp_path

@@ -581,9 +581,8 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
         )
     except ImportError:
         raise InvalidInput(
-            f"expected the extra excel for {file.path} (pip install"
-            f" 'dp-nlu-sweep[excel]'), or the"
-            " same table as CSV"
+            f"expected a reader of Excel files for {file.path} (pip install"
+            " 'openpyxl>=3.1'), or the same table as CSV"
         ) from None
     except Exception as error:  # noqa: BLE001  whatever its reader raises for a damaged file
         raise InvalidData(

