@@ -82,12 +82,12 @@ def engine_setup(
     key: SecretKey,
     trial_id: str,
     **others: Any,
-) -> engines.TrialSetup:
-    """`engines.TrialSetup` with the fields that a config has; `others` are further
+) -> engines.Setup:
+    """`engines.Setup` with the fields that a config has; `others` are further
     fields of it.
     """
     training = config.training
-    return engines.TrialSetup(
+    return engines.Setup(
         loader=loader,
         ids=ids,
         comm=comm,
