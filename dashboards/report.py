@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dashboards import charts, palette, tables
+from dashboards import charts, palette
 from dashboards.render import svg
 from dashboards.results import Sweep
 from trainables import figures, formats
@@ -44,7 +44,7 @@ def _content(sweep: Sweep) -> dict[str, Any]:
         for kind in charts.BEGINNINGS
     }
     frontier, leakage, slices = pictures.values()
-    files = tables.files(sweep)
+    files = sweep.files
     card = sweep.card
     # of each trial, and whether its claim violates it; None without a claim
     bounds = []
@@ -61,8 +61,9 @@ def _content(sweep: Sweep) -> dict[str, Any]:
         "rows": sweep.subset(sweep.trials, MOST_ROWS),
         "attacked": sweep.subset(sweep.measured_trials, MOST_ATTACKED),
         "legend": _legend(frontier + leakage),
-        "base": sweep.baseline_of(chosen) if chosen else None,
-        "cost_time": sweep.time_factor(chosen) if chosen else None,
+        "base": next(
+            (t for t in sweep.trials if chosen and t.id == chosen.baseline_id), None
+        ),
         "worst": strongest(chosen.metrics) if chosen else None,
         "total": card.sweep_total if card else None,
         # The private selection whose best trial this is.
@@ -78,9 +79,8 @@ def _content(sweep: Sweep) -> dict[str, Any]:
         "slices": [svg(chart) for chart in slices],
         "bands": _legend(slices),
         "shown_axes": [
-            (name, column)
-            for name, column in _settings(sweep).items()
-            if len(set(column.values())) > 1
+            (axis, {trial.id: trial.values.get(axis) for trial in sweep.trials})
+            for axis in sweep.axes
         ],
         "bounds": bounds,
         "card": card,
@@ -97,25 +97,6 @@ def _legend(drawn: Sequence[charts.Chart]) -> list[tuple[str, str, str]]:
         (palette.css_class(point.look), palette.PATHS[point.mark], series)
         for series, point in sorted(points.items())
     ]
-
-
-def _settings(sweep: Sweep) -> dict[str, dict[str, float | str | None]]:
-    """The values of each searched axis, and of C, z0 and tau where they are none, by
-    trial.
-    """
-    found: dict[str, dict[str, float | str | None]] = {
-        axis: {trial.id: trial.values.get(axis) for trial in sweep.trials}
-        for axis in sweep.axes
-    }
-    for name, field in (
-        ("C", "max_grad_norm"),
-        ("z0", "noise_multiplier"),
-        ("tau", "decay_tau"),
-    ):
-        found.setdefault(
-            name, {trial.id: getattr(trial, field) for trial in sweep.trials}
-        )
-    return found
 
 
 def _words() -> dict[str, Any]:

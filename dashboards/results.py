@@ -1,6 +1,4 @@
-"""The input of a report: plain frozen data about a finished sweep, and trials compared
-with their baselines. Pure.
-"""
+"""The input of a report: plain frozen data about a finished sweep. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,15 +20,6 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
-    @property
-    def half_width(self) -> float | None:
-        """1.96 standard errors of a normal figure."""
-        return (
-            None
-            if self.low is None or self.high is None
-            else (self.high - self.low) / 2
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -38,8 +27,9 @@ class Trial:
     formula and none; infinity without a guarantee, None where unknown;
     `compared_epsilon` is the one that a choice goes by, its target where it was
     calibrated. `claimed` is the epsilon that a certified bound in `metrics` is about.
-    `data` and `model` are equal for trials of the same data and of the same model,
-    whatever else they say. `values` are those of the searched axes that this trial has.
+    `data` is equal for trials of the same data. `values` are those of the searched axes
+    that this trial has. `baseline_id` is the trial that it is compared with, and
+    `time_factor` its seconds of an epoch over that one's.
     """
 
     id: str
@@ -53,16 +43,13 @@ class Trial:
     epsilon: float | None = None
     compared_epsilon: float | None = None
     epsilon_paper: float | None = None
-    noise_multiplier: float | None = None
-    max_grad_norm: float | None = None
-    decay_tau: float | None = None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
-    history: tuple[Mapping[str, float], ...] = ()
     reason: str = ""
     on_front: bool = False
     claimed: float | None = None
     data: str = ""
-    model: str = ""
+    baseline_id: str | None = None
+    time_factor: float | None = None
     values: Mapping[str, float | str] = field(default_factory=dict)
 
     @property
@@ -105,27 +92,16 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
-    """A relative change, (value - baseline) / baseline; `significant` None where
-    unknown. The bounds are of a paired comparison, None without one.
-    """
-
-    relative: float
-    significant: bool | None
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Sweep:
     """A sweep in a report. `answer` says which trial to use at `epsilon_max` and what
     it costs, or that there is none; `chosen` is its id and `chosen_by` the metric that
     it was chosen by. A `public` one has no figure for the curator. `card` has the
     fields of the chosen trial's privacy card, `delta` is of its epsilon, `config` and
-    `space` are YAML, `helps` says what would bring the answer nearer to the baseline.
+    `space` are YAML, `helps` says what would bring the answer nearer to the baseline,
+    `warnings` what makes its comparison with the baseline void.
     `axes` are the searched axes that vary, `mattered` their shares of importance in [0,
     1] in a model of the results that `explains` a share of them (R^2), `next_steps`
-    advice on the next trials.
+    advice on the next trials. `files` are the tables of trials and epochs as CSV.
     """
 
     name: str
@@ -148,10 +124,12 @@ class Sweep:
     card: PrivacyCard | None = None
     delta: float | None = None
     helps: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     axes: tuple[str, ...] = ()
     mattered: Mapping[str, float] = field(default_factory=dict)
-    explains: float = 0.0
+    explains: float | None = None
     next_steps: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def measured_trials(self) -> tuple[Trial, ...]:
@@ -172,53 +150,6 @@ class Sweep:
         """
         is_one = len({trial.data for trial in self.baselines}) == 1
         return self.baselines[0] if is_one else None
-
-    def baseline_of(self, trial: Trial) -> Trial | None:
-        """The baseline that a trial's error is compared with: the first on its data, of
-        the same model where there is one.
-        """
-        alike = [each for each in self.baselines if each.data == trial.data]
-        return min(alike, key=lambda each: each.model != trial.model, default=None)
-
-    def change(self, trial: Trial) -> Change | None:
-        """The change of a trial's SER from its baseline: by the paired comparison of
-        the very records where the trial has one (`delta_ser_percent` and kin), else by
-        1.96 standard errors of independent figures, which is conservative, as they
-        share their test records. None for a baseline itself, without both errors, or
-        from an error of 0.
-        """
-        base = self.baseline_of(trial)
-        if base is None or trial.id == base.id:
-            return None
-        paired = trial.figure("delta_ser_percent")
-        if paired is not None and paired.low is not None and paired.high is not None:
-            return Change(
-                relative=paired.value / 100,
-                significant=bool(trial.metrics.get("delta_ser_significant")),
-                low=paired.low / 100,
-                high=paired.high / 100,
-            )
-        mine, reference = trial.figure("ser"), base.figure("ser")
-        if mine is None or reference is None or reference.value == 0:
-            return None
-        difference = mine.value - reference.value
-        halves = mine.half_width, reference.half_width
-        significant = None
-        if halves[0] is not None and halves[1] is not None:
-            significant = abs(difference) > math.hypot(halves[0], halves[1])
-        return Change(relative=difference / reference.value, significant=significant)
-
-    def time_factor(self, trial: Trial) -> float | None:
-        """Seconds of an epoch of a trial over those of its baseline; None without one
-        of the same data and model.
-        """
-        base = self.baseline_of(trial)
-        if base is None or base.model != trial.model:
-            return None
-        mine, theirs = (each.figure("seconds_epoch") for each in (trial, base))
-        return (
-            mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
-        )
 
     def subset(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:
         """At most `most` of `trials`, in their order: the baseline, the chosen one and

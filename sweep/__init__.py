@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sweep.from_python import run
+    from sweep.results.frame import results
     from sweep.results.predict import load_model
-    from sweep.results.summary import results
 
 __all__ = ["load_model", "results", "run"]
 _PLACES = {

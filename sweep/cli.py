@@ -91,7 +91,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         explained = _explain(problem)
         if explained is None:
             raise
-        return _refuse(explained[0], code=explained[1])
+        message, code = explained
+        return _refuse(message, code=code) if message else code
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -107,7 +108,7 @@ def _run(arguments: Sequence[str]) -> int:
     except typer.Exit as leaving:
         return leaving.exit_code
     except SystemExit:  # of a library that prints: the reader of stdout is gone
-        return _refuse(f"cannot write to stdout: {os.strerror(errno.EPIPE)}", code=1)
+        return _without_reader()
     except typer.Abort:
         return _refuse("not confirmed: nothing was changed", code=1)
     except parser_error as problem:
@@ -118,8 +119,9 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _explain(problem: Exception) -> tuple[str, int] | None:
-    """(message, exit code) of what was refused, or failed for a reason of the system;
-    None for an error of this program.
+    """(message, exit code) of what was refused, or failed for a reason of the system,
+    without a message where the reader of stdout has ended; None for an error of this
+    program.
     """
     lacks = [words for words in _SHORTAGE if words in str(problem)]
     if lacks or isinstance(problem, MemoryError):
@@ -141,12 +143,22 @@ def _explain(problem: Exception) -> tuple[str, int] | None:
     if (failure := disk.failure_of(problem, here)) is not None:
         is_of_stream = isinstance(problem, OSError) and problem.filename is None
         if is_of_stream and (closed := _problem_of_stdout()) is not None:
+            if closed.errno == errno.EPIPE:
+                return "", _without_reader()
             return f"cannot write to stdout: {system_words(closed)}", 1
         return f"{failure}: run the same command again", 1
     if not isinstance(problem, OSError):
         return None
     # A file that is named is one of the command line or of the environment.
     return words_of(problem), 1 if problem.filename is None else 2
+
+
+def _without_reader() -> int:
+    """The exit code where the reader of stdout has ended, as `head` does; says nothing.
+    What is left to be written goes nowhere.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 1
 
 
 def _problem_of_stdout() -> OSError | None:

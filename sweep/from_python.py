@@ -38,7 +38,7 @@ def run(
 
     from sweep import progress_display
     from sweep.planning.prepare import read
-    from sweep.results.summary import results
+    from sweep.results.frame import results
 
     chosen = settings or from_environment()
     found = read(space, settings=chosen, overrides=overrides, name=name)

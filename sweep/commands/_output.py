@@ -70,9 +70,17 @@ def say_table(
     """Print a table, in which no cell is markup; with `right`, all columns but the
     first are aligned to the right.
     """
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=title, caption=caption)
+    table = Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        title_style="bold",
+        title_justify="left",
+    )
     for place, column in enumerate(columns):
         table.add_column(column, justify="right" if right and place else "left")
     for row in rows:
@@ -90,8 +98,8 @@ def finish(
     """
     from sweep.best_effort import BestEffort
     from sweep.results.export import export_best
+    from sweep.results.frame import read, summary
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.summary import summary
     from sweep.results.tables.trials import results_table, violations
     from sweep.results.utility_gap import gaps
     from sweep.search.source import unrun
@@ -99,7 +107,7 @@ def finish(
     from trainables.errors import TrialFailed
 
     folder = done.folder
-    records = folder.records(running=False)
+    records = read(folder, running=False)
     left = unrun(folder, records)
     if as_json:
         best = export_best(folder, epsilon_max) if export else None
@@ -117,8 +125,10 @@ def finish(
         with BestEffort(
             "the table of results", then=lambda problem: "the results are on the disk"
         ):
-            answers = [found.sentence() for found in gaps(records)]
-            table = results_table(folder.name, records)
+            found = gaps(records)
+            answers = [sentence for each in found for sentence in each.sentences()]
+            best_ids = {each.best.plan.id for each in found if each.best}
+            table = results_table(folder.name, records, answers=best_ids)
         say(*answers, style="bold")
         console().print(table)  # a stream that takes nothing is the command's failure
         say(*violations(records), style="bold red")

@@ -1,6 +1,6 @@
 """Analysis of finished trials: selection, comparison, leakage, tables, exports.
 
-The package can be called: `sweep.results("quick")` is the frame of `summary.results`.
+The package can be called: `sweep.results("quick")` is `frame.results`.
 """
 
 import sys
@@ -10,10 +10,10 @@ from typing import Any
 
 class _Results(ModuleType):
     def __call__(self, name: str, **options: Any) -> Any:
-        """As `summary.results`."""
-        from sweep.results import summary
+        """As `frame.results`."""
+        from sweep.results import frame
 
-        return summary.results(name, **options)
+        return frame.results(name, **options)
 
 
 sys.modules[__name__].__class__ = _Results

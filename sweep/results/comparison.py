@@ -2,11 +2,11 @@
 intervals.
 """
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweep.results import select
+from sweep.results.frame import CHANGE, paired_change
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -71,8 +71,6 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
 
 def compare(first: Side, second: Side) -> Comparison:
     """B against A. Raises: InvalidData for damaged test counts."""
-    from trainables import saved_predictions
-
     values = {
         name: (select.value(first.record, name), select.value(second.record, name))
         for name in (
@@ -80,20 +78,22 @@ def compare(first: Side, second: Side) -> Comparison:
             *map(attacks.auc_of, catalogue.names("attacks")),
         )
     }
-    found = None
+    found: dict[str, float] | None = None
     if first.record.plan.fields["data"] == second.record.plan.fields["data"]:
         sides = (
             each.folder.trial_folder(each.record.plan.id) for each in (second, first)
         )
-        found = saved_predictions.mean_ser_change(*([place] for place in sides))
-    change = found and tuple(
-        found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high")
+        found = paired_change(*([place] for place in sides))
+    change = tuple(
+        value
+        for end in ("", "_low", "_high")
+        if (value := (found or {}).get(f"{CHANGE}{end}")) is not None
     )
     return Comparison(
         first=first,
         second=second,
         figures={name: pair for name, pair in values.items() if pair != (None, None)},
-        paired=change if change and all(map(math.isfinite, change)) else None,
+        paired=change if len(change) == 3 else None,
         tested_on_the_same=found is not None,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from search_spaces.expansion import rank
 from search_spaces.paths import label, short
 from sweep.results import select
+from sweep.results.frame import CHANGE
 from sweep.results.tables.axes import varied_paths
 from sweep.store.sweeps import TrialRecord
 from trainables.figures import EPSILON
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEWEST = 6  # fewest configurations for an estimate
+LEAST_EXPLAINED = 0.3  # R^2 out of bag below which importances mean nothing
 _TREES = 100
 _SHUFFLES = 10
 _MOST = 500  # most configurations of a forest; a random subset of more
@@ -37,12 +39,12 @@ _TOGETHER = 0.7  # rank correlation from which two axes' effects cannot be told 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
     """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where no
-    axis matters; none for too few trials or axes); `explained` is the forest's
-    out-of-bag R^2, at most 1, near or below 0 where the shares are unreliable.
+    axis matters; none for too few trials or axes, or where the forest explains too
+    little); `explained` is its out-of-bag R^2, at most 1; None without a forest.
     """
 
     shares: dict[str, float] = field(default_factory=dict)
-    explained: float = 0.0
+    explained: float | None = None
 
 
 def importance(records: Sequence[TrialRecord]) -> Importance:
@@ -73,6 +75,9 @@ def importance(records: Sequence[TrialRecord]) -> Importance:
         n_estimators=_TREES, oob_score=True, random_state=0, n_jobs=1
     )
     forest.fit(features, target)
+    explained = float(forest.oob_score_)
+    if not explained >= LEAST_EXPLAINED:
+        return Importance(explained=explained)
     lost = permutation_importance(
         forest, features, target, n_repeats=_SHUFFLES, random_state=0
     )
@@ -83,22 +88,31 @@ def importance(records: Sequence[TrialRecord]) -> Importance:
     }
     return Importance(
         shares=dict(sorted(shares.items(), key=lambda pair: -pair[1])),
-        explained=float(forest.oob_score_),
+        explained=explained,
     )
 
 
-def advice(records: Sequence[TrialRecord]) -> list[str]:
+def advice(
+    records: Sequence[TrialRecord],
+    change: Callable[
+        [Sequence[TrialRecord], Sequence[TrialRecord]], Mapping[str, float]
+    ],
+) -> list[str]:
     """The axes of which the best trial of a corpus has the smallest or largest value
     tried, in sentences, among trials of its variant and epsilon: so none that moves
-    epsilon, and none that varies together with another.
+    epsilon, and none that varies together with another. `change` is the paired change
+    of SER of the first trials against the second (`frame.change_between`); where its
+    interval does not lie below 0 against the best with another value, none is given.
 
     Raises: InvalidInput where the trials on a corpus have no figure in common.
     """
     parts, said = select.by_corpus(select.finished(records)), []
     for corpus, alike in parts.items():
         groups = select.groups(alike)
-        best = select.rank_groups(groups, select.metric_of_choice(alike))[0].records[0]
-        kin = [each for group in groups if _is_kin(each := group.records[0], best)]
+        ranked = select.rank_groups(groups, select.metric_of_choice(alike))
+        best = ranked[0].records[0]
+        ranked = [group for group in ranked if _is_kin(group.records[0], best)]
+        kin = [group.records[0] for group in ranked]
         axes = varied_axes(kin) if len(kin) >= _ALIKE else []
         tied = together(kin, axes)
         on = f" on {corpus}" if len(parts) > 1 else ""
@@ -106,6 +120,14 @@ def advice(records: Sequence[TrialRecord]) -> list[str]:
             ranks = {r for each in kin if (r := rank(value_of(each, path))) is not None}
             mine = rank(value := value_of(best, path))
             if mine is None or len(ranks) < 2 or mine not in (min(ranks), max(ranks)):
+                continue
+            others = (g for g in ranked if value_of(g.records[0], path) != value)
+            if (
+                not change(ranked[0].records, next(others).records).get(
+                    f"{CHANGE}_high", 0.0
+                )
+                < 0
+            ):
                 continue
             size, word = (
                 ("smallest", "smaller") if mine == min(ranks) else ("largest", "larger")

@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 from sweep.results import select
+from sweep.results.frame import paired_change
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, saved_predictions
 from trainables.attacks import Signals, _panel, one_run
@@ -177,12 +178,11 @@ def against_baseline(
     Raises: InvalidData for a damaged file.
     """
     record = trial.record
-    group = None if record.plan.baseline else select.baseline_of(record, found)
+    group = None if record.plan.baseline else select.nearest_baseline(record, found)
     if group is None:
         return {}
-    same_seed = (r for r in group.records if r.plan.seed == record.plan.seed)
-    base = ended[next(same_seed, group.records[0]).plan.id]
-    result = saved_predictions.mean_ser_change([trial.place], [base.place]) or {}
+    base = ended[group.of_seed(record.plan.seed).plan.id]
+    result = paired_change([trial.place], [base.place]) or {}
     if trial.signals is not None and base.signals is not None:
         sides = ((trial.signals, trial.place), (base.signals, base.place))
         result |= _leakage_change(*sides, baseline=base.known)

@@ -5,22 +5,22 @@ tables.
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from dashboards import charts, report, results, tables
+from dashboards import charts, report, results
 from dashboards.render import png
 from search_spaces.expansion import rank
 from search_spaces.paths import label, short
-from sweep.results import select
+from sweep.results import frame, select
 from sweep.results.exported import damages
 from sweep.results.importance import Importance, advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
 from sweep.results.utility_gap import Gap, gap
-from sweep.store.plans import noise_at
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.attacks import audited
@@ -45,7 +45,7 @@ def gather(
     Raises: InvalidInput where no trial has finished or the corpus is none of the
     sweep's, InvalidData where a file of a trial differs from its manifest.
     """
-    records = _on(corpus, folder.records())
+    records = _on(corpus, frame.read(folder))
     finished = [record for record in records if record.status.is_finished]
     if not finished:
         where = "" if corpus is None else f" on {corpus}"
@@ -54,14 +54,11 @@ def gather(
         )
     for sentence in damages(folder, finished).values():
         raise InvalidData(sentence)
-    front = {record.plan.id for record in select.front(records)}
     paths = varied_paths([record.plan for record in records])
     trials = tuple(
-        _trial(
-            folder, record, on_front=record.plan.id in front, public=public, paths=paths
-        )
-        for record in records
-        if record.status is not TrialStatus.PLANNED
+        _trial(row, public=public, paths=paths)
+        for row in frame.rows(records)
+        if row.record.status is not TrialStatus.PLANNED
     )
     about, space, document = folder.about(), folder.space(), folder.state().space
     found: Gap | None = None
@@ -80,12 +77,19 @@ def gather(
         InvalidInput
     ):  # trials without a figure in common say nothing of the axes
         if not public:
-            mattered, next_steps = importance(records), advice(records)
+            mattered = importance(records)
+            next_steps = advice(records, partial(frame.change_between, folder))
     folders = (
         [p for record in records for p in paths_in(record.plan.fields)]
         if public
         else []
     )
+    ids = {record.plan.id for record in records}
+    tables = {
+        TRIALS: frame.trials_frame(folder, public=public),
+        EPOCHS: frame.epochs_frame(folder, public=public),
+    }
+    tables = {name: made[made.index.isin(ids)] for name, made in tables.items()}
     sweep = results.Sweep(
         name=folder.name,
         dataset=_most_common([r.plan.config.data.name for r in finished]),
@@ -108,9 +112,13 @@ def gather(
         space=format_yaml(without_folders(document) if public else document),
         axes=tuple(map(label, paths)),
         helps=() if found is None else tuple(found.helps()),
+        warnings=() if found is None else tuple(found.warnings()),
         mattered={label(path): share for path, share in mattered.shares.items()},
         explains=mattered.explained,
         next_steps=tuple(next_steps),
+        files={
+            name: frame.csv_text(made) for name, made in tables.items() if len(made)
+        },
     )
     if found is None or found.best is None:
         return sweep
@@ -139,30 +147,14 @@ def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
     return parts[corpus]
 
 
-def _trial(
-    folder: SweepFolder,
-    record: TrialRecord,
-    *,
-    on_front: bool,
-    public: bool,
-    paths: Sequence[str],
-) -> results.Trial:
-    plan = record.plan
+def _trial(row: frame.Row, *, public: bool, paths: Sequence[str]) -> results.Trial:
+    record, plan = row.record, row.record.plan
     folders = tuple(paths_in(plan.fields)) if public else ()
-
-    def shown(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
-        return {n: v for n, v in metrics.items() if not public or plan.may_publish(n)}
 
     is_hidden = public and plan.reveals_count(EPSILON_PAPER)
     privacy = (
         plan.config.privacy if claims_privacy(plan.engine) and plan.is_config else None
     )
-    history = [
-        {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
-        | {n: v for n, v in shown(row["metrics"]).items() if v is not None}
-        | noise_at(plan, int(row["epochs_done"]))
-        for row in folder.epochs(plan.id)
-    ]
     return results.Trial(
         id=plan.id,
         name=in_text(plan.name, folders),
@@ -175,18 +167,19 @@ def _trial(
         epsilon=select.value(record, EPSILON),
         compared_epsilon=select.compared(record, EPSILON),
         epsilon_paper=None if is_hidden else select.value(record, EPSILON_PAPER),
-        noise_multiplier=plan.noise_multiplier if privacy else None,
-        max_grad_norm=privacy.max_grad_norm if privacy else None,
-        decay_tau=privacy.noise_decay.tau if privacy else None,
-        metrics=shown(record.metrics),
-        history=tuple(history),
+        metrics={
+            name: value
+            for name, value in record.metrics.items()
+            if not public or plan.may_publish(name)
+        },
         reason=in_text(record.reason or "", folders),
-        on_front=on_front,
+        on_front=row.pareto_optimal,
         claimed=record.metrics.get(audited(plan.config.data.split))
         if plan.is_config
         else None,
         data=plan.config.data.model_dump_json() if plan.is_config else "",
-        model=plan.config.model.model_dump_json() if plan.is_config else "",
+        baseline_id=row.baseline_id,
+        time_factor=row.ratios.get("seconds_epoch"),
         values={
             label(path): in_text(short(value), folders)
             if (at := rank(value)) is None
@@ -202,6 +195,7 @@ def _most_common(names: Sequence[str]) -> str:
 
 
 PAGE, CHARTS = "report.html", "charts"
+TRIALS, EPOCHS = "trials.csv", "epochs.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,10 +244,10 @@ def write(
         for p in (target / CHARTS).glob("*.png")
         if p.name.startswith(charts.BEGINNINGS)
     ]
-    for path in (*charted, *(target / name for name in (PAGE, *tables.NAMES))):
+    for path in (*charted, *(target / name for name in (PAGE, TRIALS, EPOCHS))):
         path.unlink(missing_ok=True)
     beside = []
-    for name, text in tables.files(sweep).items():
+    for name, text in sweep.files.items():
         (target / name).write_text(text, encoding="utf-8")
         beside.append(name)
     for chart in charts.every(sweep):

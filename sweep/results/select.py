@@ -1,5 +1,5 @@
-"""Selection of the best trials: groups over seeds, ratios to the baseline, the Pareto
-front. Pure.
+"""Selection of the best trials: groups over seeds, their baseline, the Pareto front.
+Pure.
 
 Each corpus has its own best trial and front. Trials that differ by their seed only are
 compared by their mean, so that no lucky seed wins; of equal ones the smaller epsilon
@@ -68,6 +68,11 @@ class Group:
             [v for r in self.records if (v := compared(r, metric)) is not None]
         )
         return None if found is None else figures.cost(metric, found.mean)
+
+    def of_seed(self, seed: int) -> TrialRecord:
+        """The trial with this seed, or else the first."""
+        alike = (record for record in self.records if record.plan.seed == seed)
+        return next(alike, self.records[0])
 
     def middle(self, metric: str) -> TrialRecord:
         """The median trial by `metric`, of those that have it where any has."""
@@ -142,22 +147,8 @@ def by_corpus(records: Sequence[TrialRecord]) -> dict[str, list[TrialRecord]]:
 
 
 def baselines(records: Sequence[TrialRecord]) -> list[Group]:
-    """The groups that the space declared baselines: all that `baseline_of` and `ratio`
-    need.
-    """
+    """The groups that the space declared baselines."""
     return [group for group in groups(records) if group.is_baseline]
-
-
-def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
-    """The baseline for comparing a trial: of the same data and model where there is
-    one.
-    """
-    nearest = nearest_baseline(record, found)
-    return (
-        nearest
-        if nearest and model_of(nearest.records[0]) == model_of(record)
-        else None
-    )
 
 
 def model_of(record: TrialRecord) -> dict[str, object]:
@@ -169,29 +160,18 @@ def model_of(record: TrialRecord) -> dict[str, object]:
 
 
 def nearest_baseline(record: TrialRecord, found: Sequence[Group]) -> Group | None:
-    """The first baseline on the same data, of the same model where there is one."""
+    """The baseline that a trial is compared with: the first of `baselines_on`."""
+    return next(iter(baselines_on(record, found)), None)
+
+
+def baselines_on(record: TrialRecord, found: Sequence[Group]) -> list[Group]:
+    """The baselines among `found` on a trial's data, those of its model first."""
     if not record.plan.is_config:
-        return None
+        return []
     data, model = record.plan.fields.get("data"), model_of(record)
     known = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
     alike = [g for g in known if g.records[0].plan.fields.get("data") == data]
-    return min(
-        alike, key=lambda group: model_of(group.records[0]) != model, default=None
-    )
-
-
-def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:
-    """The trial's metric over its baseline's mean; None without either, or over
-    zero.
-    """
-    figure = value(record, metric)
-    if figure is None:
-        return None
-    baseline = baseline_of(record, found)
-    reference = baseline.spread(metric) if baseline is not None else None
-    if reference is None or reference.mean == 0:
-        return None
-    return figure / reference.mean
+    return sorted(alike, key=lambda group: model_of(group.records[0]) != model)
 
 
 def is_prior(record: TrialRecord) -> bool:
@@ -202,33 +182,10 @@ def is_prior(record: TrialRecord) -> bool:
 
 
 def priors(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The finished trials that read no private record. `prior_ratio` needs no
-    others.
-    """
+    """The finished trials that read no private record."""
     return [
         record for record in records if is_prior(record) and record.status.is_finished
     ]
-
-
-def prior_ratio(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
-    """The trial's headline figure over that at epsilon 0 on its data. The latter is
-    that of the finished prior among `records` on that data, of the same model where
-    there is one, or the trial's own figure before its first step. None without either,
-    or for a prior.
-    """
-    if is_prior(record) or not record.plan.is_config:
-        return None
-    metric, fields = headline([record]), record.plan.fields
-    alike = [
-        r for r in priors(records) if r.plan.fields.get("data") == fields.get("data")
-    ]
-    alike.sort(key=lambda r: r.plan.fields.get("model") != fields.get("model"))
-    before = [value(r, metric) for r in alike] + [
-        value(record, f"{metric}_before_training")
-    ]
-    reference = next((each for each in before if each), None)
-    mine = value(record, metric)
-    return None if mine is None or reference is None else mine / reference
 
 
 def interval_of(record: TrialRecord) -> tuple[float, float] | None:

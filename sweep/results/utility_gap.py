@@ -1,4 +1,4 @@
-"""The gap between the best private trial and the baseline, and advice to reduce it.
+"""The gap between the best private trial and the baselines, and advice to reduce it.
 Pure.
 """
 
@@ -20,41 +20,74 @@ ANSWER = 8.0  # the largest epsilon of the trial that is recommended first
 USABLE = 10.0
 FAR = 2.0  # factor of the baseline's error from which advice is given
 _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
+_EMPTY = 1.0  # SER of the empty prediction
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
     """The best trial with epsilon at most `limit` (chosen by `select`) beside the
-    baseline, by the test figure `figure`. `best` None: there is no such trial, and
-    `least` is the smallest epsilon of all. `factor` is its error relative to the
-    baseline's, or the inverse ratio for a figure where higher is better; infinite over
-    a baseline without an error. None without a baseline, or where neither makes an
-    error.
+    baselines on its data, by the test figure `figure`: the nearest, and the first of
+    another model. `best` None: there is no such trial, and `least` is the smallest
+    epsilon of all. `nothing` is the figure of a model that learned nothing: the best of
+    the empty prediction's and the untrained models'; None where there is none.
     """
 
     limit: float
     figure: str
     best: TrialRecord | None
     least: TrialRecord
-    baseline: Group | None = None
-    factor: float | None = None
+    baselines: tuple[Group, ...] = ()
+    nothing: float | None = None
     corpus: str | None = None  # where the sweep has several
+
+    @property
+    def factor(self) -> float | None:
+        """The error relative to the nearest baseline's (`_factor`)."""
+        return self._factor(self.baselines[0]) if self.baselines else None
 
     @property
     def is_far(self) -> bool:
         """Whether the gap is large enough for advice."""
-        return self.best is None or (self.factor is not None and self.factor > FAR)
+        is_large = self.factor is not None and self.factor > FAR
+        return self.best is None or is_large or not self.is_useful
 
-    def sentence(self) -> str:
-        """The answer, and the trial's leakage."""
+    @property
+    def is_useful(self) -> bool:
+        """Whether the best trial beats a model that learned nothing."""
+        return self.best is not None and self._beats_nothing(
+            select.value(self.best, self.figure)
+        )
+
+    def sentences(self) -> list[str]:
+        """The answer with the trial's leakage, advice, and before it whatever makes the
+        comparison void.
+        """
+        answer = self.answer()
         leaks = None if self.best is None else strongest(self.best.metrics)
-        text = ": ".join(self.answer())
-        if leaks is None:
-            return text
-        return f"{text}; strongest attack's AUC {formats.share(leaks.value)} (curator only)"
+        if leaks is not None:
+            share = formats.share(leaks.value)
+            attack = f"; strongest attack's AUC {share} (curator only)"
+            answer = (*answer[:-1], answer[-1] + attack)
+        helps = [f"what would help: {words}" for words in self.helps()]
+        if self.best is not None and not self.is_useful:
+            return [*self.warnings(), answer[0], *helps, answer[1]]
+        return [*self.warnings(), ": ".join(answer), *helps]
+
+    def warnings(self) -> list[str]:
+        """A sentence for the nearest baseline where it has learned nothing."""
+        if not self.baselines:
+            return []
+        base, mean = self.baselines[0].records[0], self._mean(self.baselines[0])
+        if self._beats_nothing(mean):
+            return []
+        return [
+            f"the baseline {base.plan.name} learned nothing"
+            f" ({figures.label(self.figure)} {formats.figure(self.figure, mean)}), so no"
+            " comparison with it counts: train it longer or with another learning rate"
+        ]
 
     def answer(self) -> tuple[str, ...]:
-        """Which trial to use, and its error beside the baseline's; or that there is
+        """Which trial to use, and its error beside the baselines'; or that there is
         none.
         """
         limit = formats.number(self.limit)
@@ -63,12 +96,19 @@ class Gap:
             plan, epsilon = self.least.plan, formats.epsilon(epsilon_of(self.least))
             return (
                 f"no finished trial{where} has epsilon ≤ {limit}; the smallest epsilon"
-                f" is"
-                f" {epsilon} ({plan.id} {plan.name})",
+                f" is {epsilon} ({plan.id} {plan.name})",
             )
         plan, epsilon = self.best.plan, formats.epsilon(epsilon_of(self.best))
-        use = f"at epsilon ≤ {limit}{where} use {plan.name} ({plan.id}, epsilon {epsilon})"
-        return use, f"{self._error(self.best)}{self._beside_baseline(self.best)}"
+        error = "".join([self._error(self.best), *self._beside_baselines()])
+        trial = f"{plan.name} ({plan.id}, epsilon {epsilon})"
+        if self.is_useful:
+            return f"at epsilon ≤ {limit}{where} use {trial}", error
+        nothing = formats.figure(self.figure, self.nothing)
+        return (
+            f"no private model{where} is useful yet",
+            f"the best at epsilon ≤ {limit} is {trial} with {error}; a model that"
+            f" learned nothing has {figures.label(self.figure)} {nothing}",
+        )
 
     def _error(self, record: TrialRecord) -> str:
         """The test figure of a trial in words, with its 95 % interval."""
@@ -83,19 +123,55 @@ class Gap:
         )
         return f"{100 * found:.1f} errors in 100{bounds}"
 
-    def _beside_baseline(self, record: TrialRecord) -> str:
-        if self.baseline is None:
-            return "; no finished baseline to compare it with"
-        base = self.baseline.records[0]
-        is_kin = select.model_of(record) == select.model_of(base)
-        name = base.plan.name + ("" if is_kin else ", another model")
-        if not self.factor or math.isinf(self.factor):
-            spread = self.baseline.spread(self.figure)
-            mean = formats.figure(self.figure, None if spread is None else spread.mean)
-            return f"; the baseline's is {mean} ({name})"
-        is_gain = cost(self.figure, 1.0) < 0
-        factor = formats.number(1 / self.factor if is_gain else self.factor, 3)
-        return f", {factor} times {'that' if is_gain else 'those'} of {name}"
+    def _beside_baselines(self) -> list[str]:
+        if not self.baselines:
+            return ["; no finished baseline to compare it with"]
+        said = []
+        for group in self.baselines:
+            factor, words = self._factor(group), self._words(group.records[0])
+            if not factor or math.isinf(factor):
+                mean = formats.figure(self.figure, self._mean(group))
+                said.append(f"; {mean} is that of {words}")
+                continue
+            is_gain = cost(self.figure, 1.0) < 0
+            times = formats.number(1 / factor if is_gain else factor, 2)
+            said.append(f", {times} times {words}")
+        return said
+
+    def _words(self, base: TrialRecord) -> str:
+        """What a baseline is, relative to the best trial."""
+        assert self.best is not None
+        if math.isfinite(epsilon_of(base)):
+            return base.plan.name
+        if select.model_of(base) == select.model_of(self.best):
+            return f"the same model without privacy ({base.plan.name})"
+        model = base.plan.fields["model"]
+        start = model.get("encoder", "scratch")
+        how = "trained from scratch" if start == "scratch" else "of another kind"
+        return f"a {str(model['name']).upper()} {how} ({base.plan.name})"
+
+    def _factor(self, base: Group) -> float | None:
+        """The best trial's error over the baseline's mean, or the inverse ratio for a
+        figure where higher is better; infinite over a baseline without an error. None
+        where neither makes an error.
+        """
+        mean = self._mean(base)
+        figure = None if self.best is None else select.value(self.best, self.figure)
+        if mean is None or figure is None:
+            return None
+        over, under = (figure, mean) if cost(self.figure, 1.0) > 0 else (mean, figure)
+        if max(over, under) <= 0:
+            return None
+        return over / under if under > 0 else math.inf
+
+    def _mean(self, base: Group) -> float | None:
+        spread = base.spread(self.figure)
+        return None if spread is None else spread.mean
+
+    def _beats_nothing(self, found: float | None) -> bool:
+        if found is None or self.nothing is None:
+            return True
+        return cost(self.figure, found) < cost(self.figure, self.nothing)
 
     def helps(self) -> list[str]:
         """Advice for reducing the gap, from the trials of this sweep."""
@@ -103,22 +179,23 @@ class Gap:
             return []
         if self.best is None:
             return [f"noise for an epsilon: `{_TARGET}` calibrates the noise"]
-        if (
-            self.best.plan.fields.get("model", {}).get("encoder", "scratch")
-            != "scratch"
-        ):
+        model = self.best.plan.fields.get("model", {})
+        if model.get("encoder", "scratch") == "scratch":
+            return [
+                f"public pretraining: {self.best.plan.id} learns all its weights from"
+                " private records; with `model.encoder: dialogues`, or `model.name:"
+                " features`, it would start from public ones, which costs no epsilon"
+            ]
+        if self.is_useful:
             return []
         return [
-            f"public pretraining: {self.best.plan.id} learns all its weights from"
-            f" private records;"
-            " with `model.encoder: dialogues`, or `model.name: features`, it would"
-            " start from"
-            " public ones, which costs no epsilon"
+            "more training records, or a larger epsilon: the noise hides what these"
+            " records teach"
         ]
 
 
 def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
-    """The gap between the best trial with epsilon at most `limit` and the baseline, on
+    """The gap between the best trial with epsilon at most `limit` and the baselines, on
     one corpus; None without a finished trial that is no baseline.
 
     Raises: InvalidInput where these trials have no figure in common.
@@ -131,21 +208,25 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
     if epsilon_of(least) > limit:
         return Gap(limit=limit, figure=main, best=None, least=least)
     best = select.choose_one(finished, epsilon_max=limit)
-    baseline = select.nearest_baseline(best, select.baselines(records))
-    spread = None if baseline is None else baseline.spread(main)
-    figure, factor = select.value(best, main), None
-    if spread is not None and figure is not None:
-        over, under = (
-            (figure, spread.mean) if cost(main, 1.0) > 0 else (spread.mean, figure)
-        )
-        if max(over, under) > 0:
-            factor = over / under if under > 0 else math.inf
+    untrained = [
+        found
+        for record in select.priors(records)
+        if record.plan.fields.get("data") == best.plan.fields.get("data")
+        and (found := select.value(record, main)) is not None
+    ]
+    nearest = select.baselines_on(best, select.baselines(records))
+    others = [
+        group
+        for group in nearest[1:]
+        if select.model_of(group.records[0]) != select.model_of(nearest[0].records[0])
+    ]
+    nothing = [*untrained, *([_EMPTY] if main == "ser" else [])]
     return Gap(
         limit=limit,
         figure=main,
         best=best,
-        baseline=baseline,
-        factor=factor,
+        baselines=(*nearest[:1], *others[:1]),
+        nothing=min(nothing, key=lambda each: cost(main, each), default=None),
         least=least,
     )
 
@@ -163,15 +244,8 @@ def gaps(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[Gap]:
 
 
 def sentences(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[str]:
-    """The gap on each corpus in a sentence, and advice where it is large."""
-    return [
-        sentence
-        for each in gaps(records, limit=limit)
-        for sentence in (
-            each.sentence(),
-            *(f"what would help: {words}" for words in each.helps()),
-        )
-    ]
+    """The gap on each corpus in sentences, the answer or what makes it void first."""
+    return [text for each in gaps(records, limit=limit) for text in each.sentences()]
 
 
 def refusal(

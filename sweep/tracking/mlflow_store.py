@@ -6,7 +6,6 @@ MLflow ten milliseconds and more, so a trial's news are one batch, and what the 
 has is read once.
 """
 
-import json
 import logging
 import math
 import os
@@ -68,9 +67,6 @@ READING = (
 ABOUT_EXPERIMENT = f"Every sweep is a run; its trials are its child runs. {READING}"
 EXPERIMENT = "sweeps"
 Fields = Mapping[str, object]
-_TABLE = "figures.json"
-# With this tag MLflow's pages and `mlflow.load_table` find the table.
-_TABLES = {"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])}
 # Written last: the delivered state of a trial, and the time of its last delivered
 # epoch.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
@@ -377,9 +373,7 @@ class Tracker:
         tags = {"sweep.status": status.value, "sweep.reason": ""}
         if status.is_over:
             source = folder.trial_folder(plan.id)
-            files = (
-                {_TABLE: json.dumps(figure_table(record))} if status.is_finished else {}
-            )
+            files: dict[str, str] = {}
             # Of one that was only compared since, the rest is there.
             if not (compared and known.get(_STATE, "").startswith(status)):
                 files["config.yaml"] = (source / "config.yaml").read_text(
@@ -409,7 +403,6 @@ class Tracker:
             # First, because MLflow shows figures in the order in which they came.
             metrics = [*_metrics(final, step=record.epochs_done, when=when), *metrics]
             tags |= result_tags(record, shown)
-            tags |= _TABLES if status.is_finished else {}
         elif is_changed:
             shown_as = "RUNNING" if status is TrialStatus.RUNNING else "KILLED"
             self.client.update_run(run_id, status=shown_as)
@@ -498,27 +491,8 @@ def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
     return found
 
 
-def figure_table(record: TrialRecord) -> dict[str, list[Any]]:
-    """The figures that may be published, as MLflow's tables are: `columns`, and rows of
-    `data`.
-    """
-    return {
-        "columns": ["figure", "label", "value"],
-        "data": [
-            # JSON has no infinity.
-            [
-                name,
-                figures.label(name),
-                v if v is not None and math.isfinite(v) else None,
-            ]
-            for name, v in sorted(record.metrics.items())
-            if record.plan.may_publish(name)
-        ],
-    }
-
-
 def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
-    """The figures of the best trial, and the number of trials by status. Pure."""
+    """The figures of the best trial. Pure."""
     finished = [record for record in records if record.status.is_finished]
     found: dict[str, float] = {}
     with suppress(InvalidInput):  # no figure that all have, or no trial
@@ -535,11 +509,7 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
             # The best of one corpus alone.
             if value is not None and not others and not best.plan.reveals_count(name):
                 found[f"best_{metric_name(name)}"] = value
-    found |= {"trials": len(records), "trials_done": len(finished)}
-    return found | {
-        f"trials_{w}": sum(r.status == w for r in records)
-        for w in ("failed", "refused")
-    }
+    return found
 
 
 def params_of(plan: PlannedTrial) -> dict[str, object]:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dashboards import charts, render, report, tables
+from dashboards import charts, render, report
 from dashboards.render import svg
 from tests.dashboards import samples
 from trainables.cards import card as cards
@@ -210,13 +210,6 @@ def test_a_sweep_of_one_bare_trial_makes_a_page():
     assert charts.every(bare) == []
 
 
-def test_a_spreadsheet_takes_no_name_for_a_formula():
-    assert (
-        tables.text([{"name": "=cmd()", "change": -1.5}])
-        == "name,change\n'=cmd(),-1.5\n"
-    )
-
-
 def test_every_chart_comes_as_a_picture(sweep):
     names = {chart.name for chart in charts.every(sweep)}
     assert names == {"frontier-epsilon", "leakage-epsilon", "slice-c", "slice-decay"}
@@ -266,6 +259,19 @@ def test_the_page_says_what_mattered_and_what_to_try_next():
     text = text_of(mattered={"C": 0.9}, explains=0.8, next_steps=("C: try smaller",))
     for words in ("C 90 %", "explains 80 % of it", "C: try smaller."):
         assert words in text
+    assert "explains 12 % of" in text_of(explains=0.12)
+    assert "a forest over" not in text_of()
+
+
+def test_a_paired_change_within_its_interval_is_noise(sweep):
+    def said(low):
+        ends = {"delta_ser_percent": 10.0, "delta_ser_percent_high": 21.0}
+        metrics = {**ends, "delta_ser_percent_low": low}
+        one = samples.trial("b", "dp_sgd", 0.4, 8.0, on_front=True, metrics=metrics)
+        return "within noise" in text_of(trials=(sweep.trials[0], one), chosen="b")
+
+    assert said(-1.0)
+    assert not said(1.0)
 
 
 def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep, page):

@@ -98,7 +98,9 @@ def setting_columns(
     together = Column(head="trial", cells=pairs, is_text=True, at_least=_PAIRS)
     apart = [column for _, _, column in columns]
     if differ:
-        apart.insert(0, Column(head="trial", cells=variants, is_text=True))
+        apart.insert(
+            0, Column(head="trial", cells=variants, is_text=True, is_one_line=True)
+        )
     return apart, together
 
 

@@ -25,7 +25,8 @@ _LONGEST_WORD = 24  # cells: a longer word of a text may be broken; no number is
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """One column, a cell for each row. `worth`: priority, from 0 (left out first) to
-    `ALWAYS`. `is_text`: words, which may be broken over lines. `is_left`: aligned to
+    `ALWAYS`. `is_text`: words, which may be broken over lines, or with
+    `is_one_line` are shortened at their end. `is_left`: aligned to
     the left, as words are. `is_setting`: a value that `settings` may contain instead.
     `at_least`: fewest cells for readable words. `name`: the column's name in a
     sentence; empty: its head. `legend` explains it.
@@ -35,6 +36,7 @@ class Column:
     cells: Sequence[str | Text]
     worth: int = ALWAYS
     is_text: bool = False
+    is_one_line: bool = False
     is_left: bool = False
     is_setting: bool = False
     at_least: int = 1
@@ -172,9 +174,9 @@ def _to_table(columns: Sequence[Column], width: int, styles: Sequence[str]) -> T
         table.add_column(
             column.head if cell_len(column.head) <= taken else "\n".join(column.lines),
             justify="left" if column.is_text or column.is_left else "right",
-            no_wrap=not column.is_text,
+            no_wrap=column.is_one_line or not column.is_text,
             width=taken,
-            overflow="fold",
+            overflow="ellipsis" if column.is_one_line else "fold",
         )
     for place, row in enumerate(
         zip(*(column.cells for column in columns), strict=True)

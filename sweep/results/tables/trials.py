@@ -4,18 +4,21 @@ Mireshghallah et al. 2022. Pure.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from rich.text import Text
 
-from sweep.results import select
+from search_spaces.expansion import rank
+from search_spaces.paths import label
+from sweep.results import frame, select
 from sweep.results.tables.axes import setting_columns, trial_columns, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 from trainables.attacks import Strongest, auc_of, audited, strongest
+from trainables.errors import InvalidInput, did_you_mean
 from trainables.metrics.generation import WITHOUT_RECORDS
 from trainables.metrics.text_space import MAUVE
 
@@ -38,24 +41,37 @@ _Row = TypeVar("_Row")
 
 
 def results_table(
-    name: str, records: Sequence[TrialRecord], *, max_rows: int | None = None
+    name: str,
+    records: Sequence[TrialRecord],
+    *,
+    max_rows: int | None = None,
+    answers: Collection[str] = (),
+    sort: str | None = None,
 ) -> FittedTable:
     """The results relative to the baseline, SER with its 95 % interval over test
-    utterances; a star marks the front of SER (or MAUVE) and epsilon. With more trials
-    than `max_rows`, that many: baselines, the front, then the best.
+    utterances, the best first or in the order of `sort`, a figure or an axis. A star
+    marks the front of SER (or MAUVE) and epsilon, an arrow the trials `answers`. With
+    more trials than `max_rows`, that many: baselines, answers, the front, then the
+    best.
+
+    Raises: InvalidInput for a `sort` that no trial has.
     """
-    best = {record.plan.id for record in select.front(records)}
     main = select.headline(records)
-    shown = _select_rows(records, best, main, max_rows)
+    rows = _select_rows(frame.rows(records), answers, main, max_rows)
+    rows.sort(key=_order(records, sort or main))
+    shown = [row.record for row in rows]
     leading, together = trial_columns(
         [r.plan for r in shown], [r.plan for r in records]
     )
     stars = _column(
         "",
-        shown,
-        lambda record: "*" if record.plan.id in best else "",
+        rows,
+        lambda row: (
+            ("→" if row.record.plan.id in answers else "")
+            + ("*" if row.pareto_optimal else "")
+        ),
         name="front",
-        legend=f"* on the front of {figures.label(main)} and epsilon",
+        legend=f"→ the answer · * on the front of {figures.label(main)} and epsilon",
     )
     numbers = {
         status: sum(r.status is status for r in records) for status in TrialStatus
@@ -82,35 +98,29 @@ def results_table(
             stars,
             *leading,
             *([status] if differ else []),
-            *_figures(shown, main, records),
+            *_figures(rows, main),
         ],
         settings=together,
         notes=reasons,
+        styles=["bold" if record.plan.id in answers else "" for record in shown],
     )
 
 
-def _figures(
-    records: Sequence[TrialRecord], main: str, every: Sequence[TrialRecord]
-) -> list[Column]:
-    """Figures of the shown `records` relative to the baselines and the prior in
-    `every`.
-    """
-    found, priors = select.baselines(every), select.priors(every)
-    firsts = [group.records[0] for group in found]
-    names = list(dict.fromkeys(r.plan.name for r in firsts if not select.is_prior(r)))
+def _figures(rows: Sequence[frame.Row], main: str) -> list[Column]:
+    """Figures of trials relative to their baselines and the prior."""
+    records = [row.record for row in rows]
+    names = list({row.baseline.plan.variant for row in rows if row.baseline})
     times = f"×: times {names[0] if len(names) == 1 else 'the nearest baseline'}"
 
     def figure(metric: str, head: str, **options: Any) -> Column:
         return _column(head, records, lambda record: _cell(record, metric), **options)
 
     def ratio(metric: str, words: str, *, worth: int) -> Column:
-        def write(record: TrialRecord) -> str:
-            is_running = metric == "seconds" and not record.status.is_finished
-            if record.plan.baseline or is_running:
-                return ""
-            return _times(select.ratio(record, metric, found))
+        def write(row: frame.Row) -> str:
+            is_running = metric == "seconds" and not row.record.status.is_finished
+            return "" if is_running else _times(row.ratios.get(metric))
 
-        return _column(f"{words} ×", records, write, worth=worth, legend=times)
+        return _column(f"{words} ×", rows, write, worth=worth, legend=times)
 
     def epsilon(record: TrialRecord) -> str:
         prior = " (prior)" if select.is_prior(record) else ""
@@ -131,9 +141,17 @@ def _figures(
         _column("95 %", records, interval, worth=30),
         ratio(main, figures.label(main), worth=60),
         _column(
-            "of ε = 0",
+            "Δ %",
             records,
-            lambda record: _times(select.prior_ratio(record, priors)),
+            lambda record: _change(record, "ser"),
+            worth=55,
+            name="change of SER",
+            legend=f"Δ %: change of SER from {times[9:]}, * significant",
+        ),
+        _column(
+            "of ε = 0",
+            rows,
+            lambda row: _times(row.prior_ratio),
             worth=50,
             legend="of ε = 0: times the error without any private record",
         ),
@@ -164,19 +182,52 @@ def _column(
 
 
 def _select_rows(
-    records: Sequence[TrialRecord], front: set[str], metric: str, max_rows: int | None
-) -> list[TrialRecord]:
-    """The rows of a table, in the records' order."""
-    if max_rows is None or len(records) <= max_rows:
-        return list(records)
+    rows: list[frame.Row],
+    answers: Collection[str],
+    metric: str,
+    max_rows: int | None,
+) -> list[frame.Row]:
+    """The rows of a table."""
+    if max_rows is None or len(rows) <= max_rows:
+        return rows
 
-    def place(record: TrialRecord) -> tuple[bool, bool, float]:
-        value = select.value(record, metric) if record.status.is_finished else None
-        cost = math.inf if value is None else figures.cost(metric, value)
-        return not record.plan.baseline, record.plan.id not in front, cost
+    def place(row: frame.Row) -> tuple[bool, bool, float]:
+        is_first = row.record.plan.baseline or row.record.plan.id in answers
+        return not is_first, not row.pareto_optimal, _cost(row.record, metric)
 
-    kept = {record.plan.id for record in sorted(records, key=place)[:max_rows]}
-    return [record for record in records if record.plan.id in kept]
+    return sorted(rows, key=place)[:max_rows]
+
+
+def _cost(record: TrialRecord, metric: str) -> float:
+    """A finished trial's figure, by which smaller is better; infinite without one."""
+    value = select.value(record, metric) if record.status.is_finished else None
+    return math.inf if value is None else figures.cost(metric, value)
+
+
+def _order(
+    records: Sequence[TrialRecord], sort: str
+) -> Callable[[frame.Row], tuple[float, str]]:
+    """The key of an order: by a figure the best first, by an axis its values.
+
+    Raises: InvalidInput for what is neither.
+    """
+    if any(select.value(record, sort) is not None for record in records):
+        return lambda row: (_cost(row.record, sort), "")
+    paths = {path for record in records for path in record.plan.values}
+    path = next((path for path in sorted(paths) if sort in (path, label(path))), None)
+    if path is None and sort != select.headline(records):
+        known = {name for record in records for name in record.metrics} | {"seconds"}
+        near = did_you_mean(sort, [*known, *paths])
+        raise InvalidInput(
+            f"expected --sort by a figure or an axis, got {sort!r}{near}"
+        )
+
+    def key(row: frame.Row) -> tuple[float, str]:
+        value = row.record.plan.values.get(path or "")
+        place = rank(value)
+        return (math.inf, str(value)) if place is None else (place, "")
+
+    return key
 
 
 def group_table(
@@ -291,9 +342,6 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
             _rate,
             worth=60,
             legend="TPR: at 1 % FPR, of the strongest (~ low resolution)",
-        ),
-        column(
-            "ΔSER", lambda record, _: _change(record, "ser"), worth=50, legend=change
         ),
         column(
             "ΔMIA", lambda record, _: _change(record, "mia"), worth=55, legend=change

@@ -1,5 +1,6 @@
 """The recommendation is a trial with a usable epsilon, compared with the baseline."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -7,7 +8,8 @@ import pytest
 
 from sweep.results import select
 from sweep.results.export import export_best
-from sweep.results.utility_gap import Gap, gap, refusal, sentences
+from sweep.results.frame import rows
+from sweep.results.utility_gap import gap, refusal, sentences
 from sweep.tracking.mlflow_store import summary_of
 from tests.refusals import refused
 from tests.sweep.results.test_select import record, text
@@ -32,23 +34,55 @@ def test_the_best_private_trial_is_compared_with_the_baseline():
     assert found.best is records[2]
     assert found.factor == pytest.approx(5.0)
     assert found.is_far
-    assert found.sentence() == (
-        "at epsilon ≤ 8 use dp (dp, epsilon 8): 50.0 errors in 100, 5 times those of"
-        " sgd"
+    assert found.sentences()[0] == (
+        "at epsilon ≤ 8 use dp (dp, epsilon 8): 50.0 errors in 100, 5 times the same"
+        " model without privacy (sgd)"
     )
 
 
 @pytest.mark.parametrize(
     ("model", "end", "ratio"),
-    [({"sure": 1}, "sgd", 5.0), ({"bias": 0}, "another model", None)],
+    [
+        ({"sure": 1}, "5 times the same model without privacy (sgd)", 5.0),
+        ({"name": "clc", "bias": 0}, "5 times a CLC trained from scratch (sgd)", 5.0),
+    ],
 )
-def test_the_same_model_may_have_learnt_from_other_tokens(model, end, ratio):
+def test_a_trial_has_its_ratio_to_the_baseline_of_any_model(model, end, ratio):
     base, best = (
         of(BASE, model=model),
         of(private("dp", ser=0.5, epsilon=8.0), model={}),
     )
-    assert gap([base, best]).sentence().endswith(end)
-    assert select.ratio(best, "ser", select.baselines([base])) == ratio
+    assert gap([base, best]).sentences()[0].endswith(end)
+    assert rows([base, best])[1].ratios == {"ser": ratio, "seconds": 1.0}
+
+
+def test_the_headline_names_the_same_model_first_and_one_other():
+    clc = of(BASE, model={"name": "clc", "bias": 0})
+    heads = private("heads", ser=0.25, epsilon=math.inf, baseline=True)
+    best = private("dp", ser=0.5, epsilon=8.0)
+    (sentence, *_) = sentences([clc, heads, best])
+    assert sentence.endswith(
+        ", 2 times the same model without privacy (heads), 5 times a CLC trained from scratch (sgd)"
+    )
+
+
+def test_a_private_model_that_learned_nothing_is_not_recommended():
+    """The empty prediction has an SER of 1, and an untrained model may have less."""
+    bad = private("dp", ser=1.6, epsilon=8.0)
+    first, second, third = sentences([BASE, bad])
+    assert first == "no private model is useful yet"
+    assert second.startswith("what would help: public pretraining")
+    assert third.endswith("a model that learned nothing has SER 1.0000")
+    prior = record("p", baseline=True, engine="untrained", ser=0.4, epsilon=0.0)
+    assert sentences([BASE, prior, private("dp", ser=0.5, epsilon=8.0)])[0] == first
+    assert gap([BASE, prior, private("dp", ser=0.3, epsilon=8.0)]).is_useful
+
+
+def test_a_baseline_that_learned_nothing_is_the_first_line():
+    base = replace(BASE, metrics={**BASE.metrics, "ser": 1.0})
+    first, second = sentences([base, private("dp", ser=0.5, epsilon=8.0)])
+    assert first.startswith("the baseline sgd learned nothing (SER 1.0000)")
+    assert second.startswith("at epsilon ≤ 8 use dp")
 
 
 def of(made, **fields):
@@ -65,8 +99,8 @@ def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference():
         )
     )
     found = gap([base, best])
-    assert (found.best, found.baseline) == (best, None)
-    assert found.sentence().endswith("; no finished baseline to compare it with")
+    assert (found.best, found.baselines) == (best, ())
+    assert found.sentences()[0].endswith("; no finished baseline to compare it with")
 
 
 def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon():
@@ -104,7 +138,9 @@ def test_of_a_figure_where_more_is_better_the_factor_says_how_far():
     base = text("open", mauve_states=0.8, epsilon=float("inf"), baseline=True)
     found = gap([base, text("dp", mauve_states=0.2, epsilon=8.0)])
     assert found.factor == pytest.approx(4.0)
-    assert found.sentence().endswith("MAUVE 0.2000, 0.25 times that of open")
+    assert found.sentences()[0].endswith(
+        "MAUVE 0.2000, 0.25 times the same model without privacy (open)"
+    )
 
 
 def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor():
@@ -112,17 +148,11 @@ def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor():
     for ser, is_far in ((0.5, True), (0.0, False)):
         found = gap([right, private("dp", ser=ser, epsilon=8.0)])
         assert found.is_far == is_far
-        assert found.sentence().endswith("the baseline's is 0.0000 (sgd)")
-    best, (base,) = private("dp", ser=0.5, epsilon=8.0), select.baselines([BASE])
-    better = Gap(
-        limit=10,
-        figure="mauve_states",
-        best=best,
-        least=best,
-        baseline=base,
-        factor=0.0,
-    )
-    assert better.sentence().endswith("(sgd)")
+        assert (
+            found.sentences()[0]
+            .partition(";")[2]
+            .startswith(" 0.0000 is that of the same model")
+        )
 
 
 def test_a_large_epsilon_is_exported_only_on_request(tmp_path):
@@ -176,6 +206,5 @@ def test_the_summary_in_a_tracking_store_picks_by_validation():
         record("failed", status="failed", ser=0.0, validation_ser=0.0, epsilon=1.0),
     ]
     best = {"best_ser": 0.2, "best_epsilon": 2.0, "best_seconds": 1.0}
-    counts = {"trials": 4, "trials_done": 3, "trials_failed": 1, "trials_refused": 0}
-    assert summary_of(records) == best | counts
+    assert summary_of(records) == best, "and no count of trials, which is no figure"
     assert "best_ser" not in summary_of(records[-1:])

@@ -28,6 +28,11 @@ def trial(
     return record(f"{data}{number}", validation_ser=ser, values=values, **fields)
 
 
+def said(records, *, high=-1.0):
+    """The advice where each change from the second to the first has this upper bound."""
+    return advice(records, lambda first, second: {"delta_ser_percent_high": high})
+
+
 def grid(figure, **fields):
     """Twenty-five trials over two settings, by the figure that each has."""
     points = [(rate / 10, size) for rate in range(1, 6) for size in range(1, 6)]
@@ -55,11 +60,11 @@ def test_the_axis_that_moves_the_metric_is_the_one_that_matters():
 
 
 def test_chance_explains_nothing():
-    """The shares of noise add up to 1 as well: the R² is what tells it from an
-    effect.
-    """
-    coins = np.random.default_rng(0)
-    assert importance(grid(lambda rate, size: float(coins.random()))).explained < 0.2
+    """The shares of noise add up to 1 as well, so none are given."""
+    noise = np.random.default_rng(0)
+    found = importance(grid(lambda rate, size: float(noise.random())))
+    assert found.explained < 0.2
+    assert found.shares == {}
 
 
 def test_a_figure_that_nothing_moves_has_no_share():
@@ -110,15 +115,21 @@ def test_words_are_settings_too():
 
 def test_the_best_at_the_edge_of_what_was_tried_asks_for_more():
     small = "lr: the best trial has the smallest value tried, 0.1: try smaller"
-    assert advice(grid(lambda rate, size: rate + (size - 3) ** 2)) == [small]
-    assert advice(grid(lambda rate, size: (rate - 0.3) ** 2 + (size - 3) ** 2)) == []
-    assert advice(grid(lambda rate, size: rate)[:3]) == [], "too few to say"
+    assert said(grid(lambda rate, size: rate + (size - 3) ** 2)) == [small]
+    assert said(grid(lambda rate, size: (rate - 0.3) ** 2 + (size - 3) ** 2)) == []
+    assert said(grid(lambda rate, size: rate)[:3]) == [], "too few to say"
+
+
+def test_a_difference_within_its_interval_is_no_advice():
+    records = grid(lambda rate, size: rate + (size - 3) ** 2)
+    assert said(records, high=0.5) == []
+    assert advice(records, lambda first, second: {}) == []
 
 
 def test_the_best_trial_of_each_corpus_is_named_with_it():
     on_atis = grid(lambda rate, size: rate + (size - 3) ** 2)
     on_snips = grid(lambda rate, size: -rate + (size - 3) ** 2, data="snips")
-    assert advice([*on_atis, *on_snips]) == [
+    assert said([*on_atis, *on_snips]) == [
         "lr: the best trial on atis has the smallest value tried, 0.1: try smaller",
         "lr: the best trial on snips has the largest value tried, 0.5: try larger",
     ]
@@ -132,7 +143,7 @@ def test_advice_never_moves_epsilon():
         for z in noises
         for c in norms
     ]
-    assert advice(records) == [
+    assert said(records) == [
         "C: the best trial has the smallest value tried, 0.5: try smaller"
     ]
 
@@ -159,13 +170,13 @@ def test_two_axes_that_vary_together_get_no_advice(pairs):
         for pair in pairs
         for c in range(4)
     ]
-    assert [each.partition(":")[0] for each in advice(records)] == ["C"]
+    assert [each.partition(":")[0] for each in said(records)] == ["C"]
     alone = changed(records, SIZE, lambda values: 32)
-    assert [each.partition(":")[0] for each in advice(alone)] == ["lr", "C"]
+    assert [each.partition(":")[0] for each in said(alone)] == ["lr", "C"]
 
 
 def test_too_few_trials_of_a_variant_get_no_advice():
-    for variant, said in (("v", 1), ("v{}", 0)):
+    for variant, number in (("v", 1), ("v{}", 0)):
         records = [
             trial(
                 n,
@@ -175,4 +186,4 @@ def test_too_few_trials_of_a_variant_get_no_advice():
             )
             for n in range(6)
         ]
-        assert len(advice(records)) == said
+        assert len(said(records)) == number

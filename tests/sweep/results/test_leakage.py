@@ -183,7 +183,7 @@ def test_the_table_has_intervals_bounds_and_claims(quiet):
     records = quiet.records()
     table = leakage_table(records)
     heads = [column.head for column in table.columns]
-    assert {"strongest", "by", "TPR", "blind", "ΔSER", "ΔMIA"} <= set(heads)
+    assert {"strongest", "by", "TPR", "blind", "ΔMIA"} <= set(heads)
     assert heads[-2:] == ["ε ≥", "claimed"]
     assert violations(records) == []
     claims = [record.metrics.get("epsilon_replace_one") for record in records]
@@ -247,7 +247,7 @@ AUDIT = {
 
 def test_bounds_of_trials_on_other_records_hold_together_too():
     """Ten trials of ten data sets: each a pool of its own."""
-    ended = [leakage.TrialFinished(made(f"t{n}", **AUDIT), Path()) for n in range(10)]
+    ended = [leakage.FinishedTrial(made(f"t{n}", **AUDIT), Path()) for n in range(10)]
     leakage.correct_bounds(ended)
     least = one_run.epsilon_lower_bound(1_000, 100, 95, delta=1e-5, p=0.005)
     assert least < AUDIT["epsilon_lower_bound"]
@@ -263,7 +263,7 @@ def trial(place, *, seed, error, **fields):
     table[:, NAMES.index("utterances")] = table[:, NAMES.index("reference_intents")] = 1
     table[: round(error * 100), NAMES.index("intent_errors")] = 1
     saved_predictions.write_counts(place, np.arange(100), from_table(table))
-    return leakage.TrialFinished(
+    return leakage.FinishedTrial(
         made(place.name, ser=error, seed=seed, **fields), place
     )
 

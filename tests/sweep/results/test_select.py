@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.results import select, utility_gap
+from sweep.results.frame import rows
 from sweep.results.tables.trials import results_table
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
@@ -194,7 +195,7 @@ def test_validation_decides_where_every_candidate_has_it():
     assert select.metric_of_choice([*_EQUAL, record("old", ser=0.3)], "ser") == "ser"
 
 
-def test_ratios_are_to_the_baseline_of_the_same_data_and_model():
+def test_ratios_are_to_the_mean_of_the_baseline_on_the_same_data():
     records = [
         record("sgd", group="base", baseline=True, ser=0.1),
         record("sgd2", group="base", baseline=True, ser=0.3),
@@ -202,10 +203,9 @@ def test_ratios_are_to_the_baseline_of_the_same_data_and_model():
         record("edp", ser=0.5, epsilon=1.0),
         record("alone", data="health", ser=0.5),
     ]
-    found = select.groups(records)
-    assert select.ratio(records[3], "ser", found) == pytest.approx(2.5)
-    assert select.ratio(records[4], "ser", found) is None
-    assert select.ratio(records[3], "epsilon", found) is None
+    *_, edp, alone = rows(records)
+    assert edp.ratios == {"ser": pytest.approx(2.5), "seconds": 1.0}
+    assert (alone.ratios, alone.baseline) == ({}, None)
 
 
 def test_the_spread_of_a_group():
@@ -297,7 +297,11 @@ def test_a_long_table_keeps_baselines_the_front_and_the_best():
         for n in range(100)
     ]
     shown = results_table("many", records, max_rows=5)
-    assert cells(shown, "id") == ["0", "50", "97", "98", "99"]
+    assert cells(shown, "id") == ["99", "98", "97", "50", "0"], "the best first"
+    by_epsilon = results_table("many", records, max_rows=5, sort="epsilon")
+    assert cells(by_epsilon, "id")[0] == "0"
+    with refused("expected --sort by a figure or an axis, got 'sre'"):
+        results_table("many", records, sort="sre")
     assert len(cells(results_table("many", records, max_rows=100), "id")) == 100
 
 
@@ -310,21 +314,13 @@ def test_what_is_made_of_no_record_is_a_denominator_of_every_trial_on_its_data()
     sgd = record("sgd", baseline=True, ser=0.1)
     mine = record("mine", ser=0.2, ser_before_training=0.4, epsilon=8.0)
     records = [elsewhere, prior, sgd, mine]
-    assert [select.prior_ratio(each, records) for each in (mine, sgd, prior)] == [
-        0.25,
-        0.125,
-        None,
-    ]
-    assert [select.prior_ratio(each, [sgd, mine]) for each in (mine, sgd)] == [
-        0.5,
-        None,
-    ]
-    assert select.ratio(mine, "ser", select.baselines([prior, sgd])) == pytest.approx(
-        2.0
-    )
+    found = rows(records)
+    assert [row.prior_ratio for row in found] == [None, None, 0.125, 0.25]
+    assert [row.prior_ratio for row in rows([sgd, mine])] == [None, 0.5]
+    assert found[-1].ratios["ser"] == pytest.approx(2.0)
     table = results_table("s", [prior, mine])
-    assert cells(table, "epsilon") == ["0 (prior)", "8"]
-    assert cells(table, "of ε = 0") == ["", "0.25"]
+    assert cells(table, "epsilon") == ["8", "0 (prior)"]
+    assert cells(table, "of ε = 0") == ["0.25", ""]
 
 
 def test_a_trial_that_drew_no_bootstrap_has_no_interval():

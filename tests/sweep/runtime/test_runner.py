@@ -20,7 +20,7 @@ from sweep import interrupts
 from sweep.planning.prepare import prepare_space
 from sweep.results import select
 from sweep.results.export import export_trial
-from sweep.results.summary import summary
+from sweep.results.frame import summary
 from sweep.runtime import driver, runner
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import Interrupted

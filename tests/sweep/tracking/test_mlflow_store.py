@@ -11,7 +11,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
@@ -86,18 +85,7 @@ def check(settings, sweep):
             record.plan.engine,
             record.plan.group,
         )
-        assert {"config.yaml", "figures.json", "privacy_card.json"} <= artifacts(
-            settings, run
-        )
-        client = MlflowClient(settings.tracking_uri)
-        place = client.download_artifacts(run.info.run_id, "figures.json")
-        table = pd.read_json(place, orient="split")
-        assert '"figures.json", "type": "table"' in tags["mlflow.loggedArtifacts"], (
-            "compared"
-        )
-        assert dict(zip(table["figure"], table["value"], strict=True)) == pytest.approx(
-            {n: v for n, v in record.metrics.items() if record.plan.may_publish(n)}
-        )
+        assert {"config.yaml", "privacy_card.json"} <= artifacts(settings, run)
     for run in runs.values():
         others = {
             name
@@ -109,7 +97,7 @@ def check(settings, sweep):
     assert (sgd.tags["epsilon"], "epsilon" in sgd.metrics) == ("inf", False)
     assert {"epsilon", "paper_epsilon"} <= noisy.metrics.keys()
     assert {"report.html", "space.yaml"} == artifacts(settings, runs[""])
-    assert runs[""].data.metrics["trials_done"] == len(records)
+    assert not any(name.startswith("trials") for name in runs[""].data.metrics)
 
 
 def test_it_has_what_the_disk_has_once(sweep, settings, tmp_path):

@@ -2,7 +2,6 @@
 table.
 """
 
-import json
 import re
 from dataclasses import replace
 
@@ -14,7 +13,6 @@ from sweep.store.state import TrialStatus
 from sweep.tracking.mlflow_store import (
     ABOUT_EXPERIMENT,
     CURATOR,
-    figure_table,
     headline,
     learning_curves,
     params_of,
@@ -24,7 +22,6 @@ from sweep.tracking.mlflow_store import (
 from tests.sweep.results.test_select import record, text
 from tests.sweep.store.test_plans import trial
 from trainables.config.trial import parse
-from trainables.figures import registry
 
 NLU = {
     "ser": 0.1,
@@ -98,18 +95,11 @@ def test_a_generated_corpus_has_its_own_figures():
     assert not {"num_generated", "ser", "mia_auc"} & set(headline(made))
 
 
-def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table():
+def test_figures_that_no_epsilon_covers_are_named():
     made = private()
     tag = result_tags(made, headline(made))[CURATOR]
     assert tag == "epsilon_lower_bound, mia_auc, mia_tpr_at_1_percent"
-    table = {name for name, _, _ in figure_table(made)["data"]}
-    assert {"ser", "icer", "epsilon_paper"} <= table
-    assert all(registry()[name].is_public for name in table)
-    assert "train_loss" not in table
     infinite = replace(made, metrics={"ser": 0.5, "epsilon": float("inf")})
-    assert (
-        json.dumps([row[-1] for row in figure_table(infinite)["data"]]) == "[null, 0.5]"
-    )
     assert result_tags(infinite, headline(infinite))["epsilon"] == "inf"
 
 
@@ -164,7 +154,6 @@ def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curato
     assert ("delta" not in public_metrics(made)) == is_hidden
     named = set(result_tags(made, headline(made))[CURATOR].split(", "))
     assert ({"delta", "paper_epsilon"} <= named) == is_hidden
-    assert ("steps" not in [row[0] for row in figure_table(made)["data"]]) == is_hidden
     assert ("best_paper_epsilon" not in summary_of([made])) == is_hidden
 
 
