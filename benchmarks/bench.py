@@ -130,8 +130,7 @@ class Arena:
         if self.num_records < self.batch_size:
             raise InvalidInput(
                 f"expected a batch size of at most {self.num_records} training records,"
-                f" got"
-                f" {self.batch_size}"
+                f" got {self.batch_size}"
             )
         rng = np.random.default_rng(0)
         self.batches = [

@@ -177,11 +177,9 @@ def main() -> None:
     mu, half = estimate(*sides)
     print(
         f"{options.runs} trials a side of {mechanism.steps} steps on {options.records}"
-        f" records,"
-        f" without and with one of {options.words} words: mu {mu:.3f}"
+        f" records, without and with one of {options.words} words: mu {mu:.3f}"
         f" ({mu - half:.3f} to {mu + half:.3f}), claimed {claimed:.3f} (epsilon"
-        f" {options.epsilon:g}"
-        f" at delta {DELTA:g}); measured mu as an epsilon:"
+        f" {options.epsilon:g} at delta {DELTA:g}); measured mu as an epsilon:"
         f" {gaussian_epsilon(mu, DELTA):.2f}"
     )
 

@@ -80,8 +80,7 @@ def main() -> None:
             )
             print(
                 f"{relation.name.lower()}, {what}: {own_time:.4f} s, {ratio:.2f} of the"
-                f" library's"
-                f" {other:.4f} s"
+                f" library's {other:.4f} s"
             )
 
 

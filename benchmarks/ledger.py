@@ -97,8 +97,7 @@ def measure(num_entries: int, levels: int | None, sampling: str, charges: int) -
     return (
         f"{num_entries:>8} {sampling:>8} {levels or 'all':>7}"
         f" {1e3 * statistics.median(taken):>9.2f}"
-        f" {1e3 * taken[int(0.95 * len(taken))]:>7.2f}"
-        f" {1e3 * flush:>7.2f}"
+        f" {1e3 * taken[int(0.95 * len(taken))]:>7.2f} {1e3 * flush:>7.2f}"
     )
 
 

@@ -141,12 +141,10 @@ def compare(asked: argparse.Namespace, scratch: Path) -> None:
         for earlier, later in pairwise(own)
     ]
     print(
-        f"start to the first trial: {swept[0]['begun'] - begun:.1f} s\n"
-        f"end of a trial to the next, median / 90 % / worst:"
-        f" {statistics.median(gaps):.3f} /"
-        f" {statistics.quantiles(gaps, n=10)[-1]:.3f} / {max(gaps):.3f} s\n"
-        f"plain loop / sweep, wall-clock:"
-        f" {100 * loop / (asked.slots * (ended - begun)):.1f} %"
+        f"start to the first trial: {swept[0]['begun'] - begun:.1f} s\nend of a trial"
+        f" to the next, median / 90 % / worst: {statistics.median(gaps):.3f} /"
+        f" {statistics.quantiles(gaps, n=10)[-1]:.3f} / {max(gaps):.3f} s\nplain loop /"
+        f" sweep, wall-clock: {100 * loop / (asked.slots * (ended - begun)):.1f} %"
     )
 
 

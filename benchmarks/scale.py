@@ -140,9 +140,8 @@ def command(home: Path, *words: str) -> tuple[float, float, float]:
     """(seconds, seconds of the processor, MB at the most) of a command of `sweep`."""
     code = (
         "import resource, sys; from sweep import cli; code = cli.run(sys.argv[1:]);"
-        " used = resource.getrusage(resource.RUSAGE_SELF);"
-        " print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr);"
-        " sys.exit(code)"
+        " used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime +"
+        " used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr); sys.exit(code)"
     )
     started = time.perf_counter()
     done = subprocess.run(
@@ -207,10 +206,8 @@ def run(folder: Path, num_trials: int, executor: str) -> None:
     memory = psutil.Process().memory_info().rss / 2**20
     print(
         f"run of {len(ends)} trials: {whole:.0f} s, {first:.3f} s between ends at"
-        f" first,"
-        f" {last:.3f} s at last ({processor[0]:.3f} and {processor[1]:.3f} of the"
-        f" processor),"
-        f" {ends[0] - started:.1f} s to the first,"
+        f" first, {last:.3f} s at last ({processor[0]:.3f} and {processor[1]:.3f} of"
+        f" the processor), {ends[0] - started:.1f} s to the first,"
         f" {started + whole - ends[-1]:.1f} s after the last,"
         f" {size / len(ends) / 2**20:.3f} MB of disk a trial, {memory:.0f} MB of memory"
     )

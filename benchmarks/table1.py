@@ -689,10 +689,8 @@ def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
             alike = sum(r[f"{name}_change"] * t > 0 for r, t in sure)
             yield (
                 f"{noise}, {kind}: the sign of the change of {column} is the paper's in"
-                f" {same} of"
-                f" {len(found)} cells; {len(sure)} intervals exclude 0 ({lower} below),"
-                f" {alike} of"
-                " them with the paper's sign"
+                f" {same} of {len(found)} cells; {len(sure)} intervals exclude 0"
+                f" ({lower} below), {alike} of them with the paper's sign"
             )
 
 
@@ -712,9 +710,8 @@ def decays(rows: pd.DataFrame) -> Iterator[str]:
     for row in own.to_dict("records"):
         yield (
             f"{row['corpus']}, {row['model']}: {row['method']} over none at equal"
-            f" epsilon:"
-            f" {cell(row, 'ser_over_none')} % SER, p {row['p']:.2g}, after Holm (1979)"
-            f" {row['adjusted']:.2g}"
+            f" epsilon: {cell(row, 'ser_over_none')} % SER, p {row['p']:.2g}, after"
+            f" Holm (1979) {row['adjusted']:.2g}"
         )
 
 

@@ -102,8 +102,7 @@ def frontier(sweep: Sweep) -> Chart:
         name="frontier-epsilon",
         title="Test SER over epsilon",
         description=f"{_of(points, sweep)}. Lower is better in both.{zero} The data are"
-        f" in the"
-        " table of all trials.",
+        " in the table of all trials.",
         x=_EPSILON,
         y="test SER (95 % interval)",
         points=points,
@@ -125,8 +124,7 @@ def leakage(sweep: Sweep) -> Chart:
         name="leakage-epsilon",
         title="AUC of the strongest membership attack over epsilon",
         description=f"{_of(points, sweep)}; one half is chance. Curator only. The data"
-        f" are in the"
-        " table of attacks.",
+        " are in the table of attacks.",
         x=_EPSILON,
         y="AUC of the strongest attack (95 %)",
         points=points,
@@ -169,8 +167,7 @@ def slices(sweep: Sweep) -> list[Chart]:
                 name="slice-" + re.sub(r"[\W_]+", "-", axis.lower()).strip("-"),
                 title=f"Test SER over {axis}",
                 description=f"{_of(points, sweep)}, coloured by epsilon. The data are"
-                f" in the table"
-                " of all trials.",
+                " in the table of all trials.",
                 x=Axis(
                     label=f"{axis} (log axis)" if is_log else axis,
                     is_log=is_log,

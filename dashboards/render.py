@@ -239,11 +239,10 @@ def svg(chart: Chart) -> Markup:
         parts.append(_text(group, _NAMES | {colour: "currentColor"}))
     return Markup(
         f'<svg id="{chart.name}" class="chart" viewBox="{root.get("viewBox")}"'
-        f' role="group"'
-        f' aria-labelledby="{chart.name}-title" aria-describedby="{chart.name}-desc"'
-        f' xmlns="{_SVG[1:-1]}"><title'
-        f' id="{chart.name}-title">{escape(chart.title)}</title>'
-        f'<desc id="{chart.name}-desc">{escape(chart.description)}</desc>{"".join(parts)}</svg>'
+        f' role="group" aria-labelledby="{chart.name}-title"'
+        f' aria-describedby="{chart.name}-desc" xmlns="{_SVG[1:-1]}"><title'
+        f' id="{chart.name}-title">{escape(chart.title)}</title><desc'
+        f' id="{chart.name}-desc">{escape(chart.description)}</desc>{"".join(parts)}</svg>'
     )
 
 

@@ -288,8 +288,7 @@ def _values(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any
         elif path not in drawn and axis.values is None:
             raise InvalidInput(
                 f"axes.{path}: expected a baseline without a range in an adaptive"
-                f" search"
-                " (drop_axes: all)"
+                " search (drop_axes: all)"
                 if search.is_adaptive
                 else f"axes.{path}: expected num in a range with strategy"
                 f" {search.strategy}"

@@ -46,20 +46,17 @@ def require_independent_draws(space: SearchSpace) -> None:
     if space.repeats:
         raise ValueError(
             "expected no repeats with strategy private_selection: each trial is a"
-            " single draw, and"
-            " a repeat would be a trial that was not drawn"
+            " single draw, and a repeat would be a trial that was not drawn"
         )
     if space.budget.trials is not None:
         raise ValueError(
             "expected no budget.trials with strategy private_selection: its price"
-            " assumes the law"
-            " of the number of trials, which a limit would change"
+            " assumes the law of the number of trials, which a limit would change"
         )
     if space.budget.accountant not in ("sound", "selection"):
         raise ValueError(
             "expected budget.accountant sound or selection with strategy"
-            " private_selection, got"
-            f" {space.budget.accountant}"
+            f" private_selection, got {space.budget.accountant}"
         )
     for variant in space.variants:
         if variant.baseline:
@@ -83,8 +80,7 @@ def require_independent_draws(space: SearchSpace) -> None:
     ):  # an override may calibrate it
         raise ValueError(
             f"expected no {NOISE} with search.target_epsilon: one value for all trials"
-            f" is found"
-            " for the target"
+            " is found for the target"
         )
     for path, axis in axes:
         _refuse_shared(path, axis.values or (), what=f"axis {path}")
@@ -94,8 +90,7 @@ def require_independent_draws(space: SearchSpace) -> None:
             if axis.range is not None and path in constraints.names(rule.require):
                 raise ValueError(
                     "expected constraints over lists of values with strategy"
-                    " private_selection, got"
-                    f" {rule.require!r} over the range {path}"
+                    f" private_selection, got {rule.require!r} over the range {path}"
                 )
     for variant in space.variants:
         for path, value in variant.fixed.items():
@@ -108,8 +103,7 @@ def _refuse_shared(path: str, values: Iterable[Any], *, what: str) -> None:
         if any(is_within(each, shared) for shared in _SHARED):
             raise ValueError(
                 f"expected no {what} with strategy private_selection: all trials share"
-                f" their"
-                f" records, their seed and their"
+                " their records, their seed and their"
                 f" guarantee{'' if each == path else f' ({each})'}"
             )
 

@@ -134,8 +134,7 @@ class SearchSpace(Part):
         if self.budget.accountant == "selection":
             raise ValueError(
                 "expected budget.accountant other than selection with an adaptive"
-                " search: its"
-                " price holds where trials are independent draws"
+                " search: its price holds where trials are independent draws"
             )
         chosen = [variant.axes for variant in self.variants if not variant.baseline]
         for path in {path for axes in (self.axes, *chosen) for path in axes}:

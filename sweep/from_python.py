@@ -59,8 +59,7 @@ def run(
         ):  # whose noise was found
             raise InvalidInput(
                 f"expected the space with which {found.name} was started, got another"
-                f" one: give it"
-                " another name"
+                " one: give it another name"
             )
         progress_display.resume(folder, chosen, screen, quiet=quiet, address=address)
     else:

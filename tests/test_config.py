@@ -32,8 +32,7 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
         ),
         (
             {"training": {"epoch": 3}},
-            "unknown field training.epoch for training with steps: did you mean"
-            " epochs?",
+            "unknown field training.epoch for training with steps: did you mean epochs?",
         ),
         ({"trainings": {}}, "unknown field trainings: did you mean training?"),
         (
@@ -59,8 +58,7 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
                 }
             },
             "expected no model.word_buckets, which is read only with"
-            " model.word_vectors=hashed or"
-            " model.freeze_embeddings=false, got 100",
+            " model.word_vectors=hashed or model.freeze_embeddings=false, got 100",
         ),
         (
             {"privacy": {"group_scale": {"name": "public", "cap": 0.5}}},
@@ -76,8 +74,7 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
         (
             {"engine": "untrained", "training": {"learning_rate": 0.1}},
             "unknown field training.learning_rate for training without a step (its"
-            " fields:"
-            " num_workers, physical_batch_size)",
+            " fields: num_workers, physical_batch_size)",
         ),
         (
             {"training": {"epochs": 7, "steps": 100}},
@@ -253,12 +250,10 @@ def test_a_dump_is_read_back_to_the_same_trial(fields):
 
 def test_reading_a_config_of_any_entry_imports_no_torch():
     code = (
-        "import sys; from trainables.config.trial import SHELVES; from trainables import"
-        " catalogue;"
-        "every = [f'{catalogue.package_of(s).__name__}.{n}'"
-        " for s in SHELVES.values() for n in catalogue.names(s)];"
-        "assert set(every) <= sys.modules.keys(); print(len(every));"
-        "assert 'torch' not in sys.modules"
+        "import sys; from trainables.config.trial import SHELVES; from trainables"
+        " import catalogue;every = [f'{catalogue.package_of(s).__name__}.{n}' for s in"
+        " SHELVES.values() for n in catalogue.names(s)];assert set(every) <="
+        " sys.modules.keys(); print(len(every));assert 'torch' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -151,7 +151,6 @@ def test_a_broken_link_is_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "[a](there.md) [b](gone.md) [c](there.md#what-is-there) [d](there.md#gone)"
-        " [e](#here)\n"
-        "[f](https://example.org/x)\n## Here\n"
+        " [e](#here)\n[f](https://example.org/x)\n## Here\n"
     )
     assert broken_links(page) == ["gone.md", "there.md#gone"]

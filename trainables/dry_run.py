@@ -93,8 +93,7 @@ def _try(text: str, schema: LabelSchema | None) -> None:
         raise InvalidInput(
             f"expected model.name={fields['model']['name']} to take a step with"
             f" engine={fields['engine']} on made records, to be saved and to be loaded,"
-            f" got"
-            f" {one_line(f'{type(error).__name__}: {error}', characters=300)}"
+            f" got {one_line(f'{type(error).__name__}: {error}', characters=300)}"
         ) from error
 
 

@@ -146,16 +146,13 @@ def _refuse_unless_coins(
     if not num_records or not num_released:
         raise InvalidInput(
             f"expected released, member and held-out texts, got {num_released},"
-            f" {num_members}"
-            f" and {num_held_out}"
+            f" {num_members} and {num_held_out}"
         )
     if binomtest(num_members, num_records, 0.5).pvalue < _IMPLAUSIBLE:
         raise InvalidInput(
             "expected members and held-out records that fair coins chose (data.split"
-            " bernoulli),"
-            f" got {num_members} and {num_held_out}: coins give such sides less than"
-            f" once in"
-            f" {1 / _IMPLAUSIBLE:,.0f} times"
+            f" bernoulli), got {num_members} and {num_held_out}: coins give such sides"
+            f" less than once in {1 / _IMPLAUSIBLE:,.0f} times"
         )
 
 

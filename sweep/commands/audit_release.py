@@ -82,18 +82,16 @@ def audit_release(
         )
         say(
             f"epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at"
-            f" delta={found.delta}"
-            f" (p={found.p}); copies of members {found.num_copies_members}, of held-out"
-            f" records"
+            f" delta={found.delta} (p={found.p}); copies of members"
+            f" {found.num_copies_members}, of held-out records"
             f" {found.num_copies_held_out} in {found.num_released}"
         )
         if found.epsilon_lower_bound == 0 and found.p_value < found.p:
             say(
-                f"members are repeated more than held-out records"
-                f" (p={found.p_value:.2g}), but"
-                f" delta={found.delta:g} could explain it among {found.num_records}"
-                f" records: a"
-                " smaller --delta may bound epsilon"
+                "members are repeated more than held-out records"
+                f" (p={found.p_value:.2g}), but delta={found.delta:g} could explain it"
+                f" among {found.num_records} records: a smaller --delta may bound"
+                " epsilon"
             )
     if epsilon is not None and found.epsilon_lower_bound > epsilon:
         raise TrialFailed(

@@ -102,8 +102,7 @@ def describe(
     if found.num_problems:
         sentences.append(
             f"Records that cannot be read ({found.num_problems}) are in no count:"
-            f" `sweep data"
-            " check` lists them."
+            " `sweep data check` lists them."
         )
     say(*sentences, style="yellow")
 

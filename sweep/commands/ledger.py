@@ -107,8 +107,7 @@ def ledger(
             )
             notes.append(
                 f"records unknown{of}: charges to data sets that share records with"
-                f" them are not"
-                " included"
+                " them are not included"
             )
         row = (
             f"{spend.dataset_name} {spend.dataset[:12]}".strip(),

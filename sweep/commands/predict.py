@@ -56,6 +56,5 @@ def predict(
     if num_bad:
         raise InvalidInput(
             f"expected an utterance in each line, got {num_bad} of {number} lines"
-            f" without one"
-            f" (the first is line {first_bad})"
+            f" without one (the first is line {first_bad})"
         )

@@ -55,8 +55,7 @@ def pretrain(
         if not as_json and (next(reports) % 5 == 0 or progress.step == progress.steps):
             say(
                 f"step {progress.step:,} of {progress.steps:,}, loss"
-                f" {progress.loss:.3f},"
-                f" {duration(progress.seconds_left)} left",
+                f" {progress.loss:.3f}, {duration(progress.seconds_left)} left",
                 stderr=True,
             )
 
@@ -67,8 +66,7 @@ def pretrain(
     for each in card["corpora"]:
         say(
             f"{each['name']}: {each['records']:,} records, {each['texts_left_out']}"
-            f" left out;"
-            f" held out: intents {each['held_out_intent_accuracy']:.3f},"
-            f" tags {each['held_out_tag_accuracy']:.3f}"
+            f" left out; held out: intents {each['held_out_intent_accuracy']:.3f}, tags"
+            f" {each['held_out_tag_accuracy']:.3f}"
         )
     say(f"encoder in {place}; use it with model.encoder={place}")

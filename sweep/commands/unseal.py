@@ -37,10 +37,8 @@ def unseal(
     if not yes:
         raise InvalidInput(
             f"expected --yes: all trials of {name} are shown, and the composition of"
-            f" all trials"
-            " replaces epsilon_selected where it is larger, also in the ledger; this"
-            " cannot be"
-            " undone"
+            " all trials replaces epsilon_selected where it is larger, also in the"
+            " ledger; this cannot be undone"
         )
     problem = selection.unseal(folder, settings)
     total, _ = spend_of(folder)
@@ -56,6 +54,5 @@ def unseal(
         say(
             f"{name} is unsealed: {len(records)} trials together cost epsilon"
             f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, in"
-            f" the ledger"
-            " too."
+            " the ledger too."
         )

@@ -220,8 +220,7 @@ def reading(source: Source) -> list[str]:
     sentences = [
         f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}.",
         f"{formats.count(facts['num_read'], 'record')}, {facts['num_with_intent']} with"
-        f" an intent,"
-        f" {facts['num_with_slot']} with a slot.",
+        f" an intent, {facts['num_with_slot']} with a slot.",
     ]
     if facts["num_extended"]:
         sentences.append(
@@ -289,8 +288,7 @@ def warnings(found: Inspection) -> list[str]:
     if parts["train"] < _FEW_IN_ALL:
         sentences.append(
             f"Of few training records ({parts['train']}) expect DP heads to be the only"
-            f" useful"
-            " private model, and wide intervals."
+            " useful private model, and wide intervals."
         )
     sentences += [
         f"There are no {part} records: `sweep init` cuts some from the training part."
@@ -311,8 +309,7 @@ def warnings(found: Inspection) -> list[str]:
     if found.repeated:
         sentences.append(
             f"{found.repeated} texts are in the training part and in another one; the"
-            f" first is"
-            " kept."
+            " first is kept."
         )
     if found.near:
         sentences.append(
@@ -346,6 +343,5 @@ def _why(parts: Counter[Part]) -> str:
         return "as in the file, with data.split official"
     return (
         "the file lacks a part: `sweep init` cuts it from the training part, data.split"
-        " paper"
-        " cuts all records 45:5:50"
+        " paper cuts all records 45:5:50"
     )

@@ -70,19 +70,16 @@ class StartResult:
         if facts["num_duplicates"]:
             found.append(
                 f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a"
-                f" trial uses the"
-                " first of equal ones."
+                " trial uses the first of equal ones."
             )
         found += [
             f"Parts: {parts} ({facts['parts_because']}).",
-            f"Declared public: the label names in {self.folder / SCHEMA}"
-            f"{', read from the records' if self.least else ''}, and the number of"
-            f" training"
-            f" records, about {self.num_records} (data.num_records). Exports show both,"
-            f" and no"
-            " epsilon covers them: remove a label, or round the number, if it would"
-            " reveal"
-            " something about one record.",
+            "Declared public: the label names in"
+            f" {self.folder / SCHEMA}{', read from the records' if self.least else ''},"
+            f" and the number of training records, about {self.num_records}"
+            " (data.num_records). Exports show both, and no epsilon covers them: remove"
+            " a label, or round the number, if it would reveal something about one"
+            " record.",
         ]
         if facts["num_invalid"]:
             found.append(f"Invalid records left out: {facts['num_invalid']}.")
@@ -91,14 +88,12 @@ class StartResult:
         ]:
             found.append(
                 f"Parts with fewer than {_SMALL} different texts ({', '.join(small)})"
-                f" measure"
-                " errors with wide intervals."
+                " measure errors with wide intervals."
             )
         if facts["num_outside_schema"]:
             found.append(
                 "Records with a label that the schema lacks are kept but not used for"
-                " training, and"
-                " are errors of every model in validation and test"
+                " training, and are errors of every model in validation and test"
                 f" ({facts['num_outside_schema']}; `sweep data check {corpus} --schema"
                 f" {schema}`)."
             )
@@ -112,10 +107,8 @@ class StartResult:
         elif facts["num_rare_labels"]:
             found.append(
                 f"Labels with fewer than {FEW} records reveal something about them by"
-                f" their names"
-                f" ({facts['num_rare_labels']} of {self.counted.num_labels}; `sweep"
-                f" data describe"
-                f" {corpus}`)."
+                f" their names ({facts['num_rare_labels']} of"
+                f" {self.counted.num_labels}; `sweep data describe {corpus}`)."
             )
         if facts["grouped"]:
             found.append(
@@ -206,8 +199,7 @@ def _require_labels(counted: Inspection, source: Source) -> None:
         )
         raise InvalidInput(
             f"expected records with an intent or slots in {source.path}, got"
-            f" none{unread(source)}"
-            f" ({hint})"
+            f" none{unread(source)} ({hint})"
         )
 
 
@@ -225,13 +217,11 @@ def _require_enough(
         if least == FEW and counted.num_rare:
             rare = (
                 f"; {formats.count(counted.num_rare, 'label')} with fewer than {FEW}"
-                f" records left"
-                " out, which --keep-rare-labels keeps"
+                " records left out, which --keep-rare-labels keeps"
             )
         raise InvalidInput(
             f"expected at least {LEAST_BATCH} records that train, one of validation and"
-            f" one of test"
-            f" in {source.path}, got {shown} ({cut_of(source)}{rare})"
+            f" one of test in {source.path}, got {shown} ({cut_of(source)}{rare})"
         )
     return there["train"]
 

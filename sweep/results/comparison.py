@@ -52,8 +52,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     if trial and epsilon_max is not None:
         raise InvalidInput(
             f"expected the name of a sweep with epsilon-max={epsilon_max:g}, which"
-            f" chooses among"
-            f" its trials, got the trial {text}"
+            f" chooses among its trials, got the trial {text}"
         )
     folder = store.open_sweep(home, name)
     records = folder.records()
@@ -118,8 +117,7 @@ def sentences(found: Comparison) -> list[str]:
         verdict = "" if low <= 0 <= high else ", significant"
         return [
             f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to"
-            f" {high:+.1f}{verdict}),"
-            " paired over the test utterances."
+            f" {high:+.1f}{verdict}), paired over the test utterances."
         ]
     if found.figures.get("ser", (None, None))[0] == 0:
         return ["SER has no change in percent, because A makes no error."]

@@ -241,8 +241,7 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
         if selected is None:
             raise InvalidData(
                 f"expected the ledger's entry of the selection that {place} claims, got"
-                f" none:"
-                " restore the ledger from a copy"
+                " none: restore the ledger from a copy"
             )
     accountant = record.plan.fields.get("privacy", {}).get("accountant")
     require_certified(own, place, accountant=accountant, selected=selected)
@@ -367,20 +366,17 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
     found = []
     if baselines:
         found.append(
-            f"{formats.count(len(baselines), 'baseline')} of the sweep, exempt"
-            " from its budgets: who sees such a trial learns from it what its own"
-            " epsilon allows,"
-            " which without noise is anything"
+            f"{formats.count(len(baselines), 'baseline')} of the sweep, exempt from its"
+            " budgets: who sees such a trial learns from it what its own epsilon"
+            " allows, which without noise is anything"
         )
     parts = {_parts_of(trial) for trial in folder.plan().trials if trial.runs}
     if len({corpus for corpus, _ in parts}) < len(parts):
         public = any(fraction is not None for _, (*_, fraction) in parts)
         found.append(
             f"validation{', test and public' if public else ' and test'} records, which"
-            f" differ"
-            " between trials of the sweep: the total is about records that no trial is"
-            " validated or"
-            f" tested on{' or takes as public' if public else ''}"
+            " differ between trials of the sweep: the total is about records that no"
+            f" trial is validated or tested on{' or takes as public' if public else ''}"
         )
     return found
 
@@ -407,14 +403,12 @@ def _about(
     if LEAKAGE in folder.space().search.objectives:
         notes.append(
             "the search went by leakage, which is computed from private records without"
-            " noise: no"
-            " epsilon covers which settings were tried"
+            " noise: no epsilon covers which settings were tried"
         )
     if chosen_by is not None and not is_public(chosen_by):
         notes.append(
             f"chosen by {chosen_by}, which is computed from private records without"
-            f" noise: the"
-            " epsilon does not cover the choice"
+            " noise: the epsilon does not cover the choice"
         )
     # The command names the user's code, which is never imported without being named.
     factory = record.plan.fields["model"].get("factory")

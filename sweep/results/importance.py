@@ -134,8 +134,7 @@ def advice(
             )
             said.append(
                 f"{label(path)}: the best trial{on} has the {size} value tried,"
-                f" {short(value)}:"
-                f" try {word}"
+                f" {short(value)}: try {word}"
             )
     return said
 

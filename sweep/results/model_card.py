@@ -51,8 +51,7 @@ def model_card(
         "## Privacy",
         "",
         f"Epsilon {format_epsilon(card.epsilon)} at delta {format_delta(card.delta)}"
-        f" ({card.neighboring_relation}) for each {card.unit}. It covers"
-        f" {card.covers}.",
+        f" ({card.neighboring_relation}) for each {card.unit}. It covers {card.covers}.",
         "",
         card.guarantee,
         "",

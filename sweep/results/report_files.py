@@ -141,8 +141,7 @@ def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
     if corpus not in parts:
         raise InvalidInput(
             f"expected --data {' or '.join(parts)}: a report has trials on one corpus,"
-            f" got"
-            f" {corpus or 'none'}"
+            f" got {corpus or 'none'}"
         )
     return parts[corpus]
 

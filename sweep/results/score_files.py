@@ -139,9 +139,8 @@ def refuse_unless_aligned(
     counts = len(reference.frames), len(hypothesis.frames)
     if counts[0] != counts[1]:
         raise InvalidInput(
-            f"expected as many lines in the hypothesis as in the reference"
-            f" ({counts[0]}),"
-            f" got {counts[1]}"
+            "expected as many lines in the hypothesis as in the reference"
+            f" ({counts[0]}), got {counts[1]}"
         )
     if not hypothesis.has_intents and reference.has_intents:
         raise InvalidInput(
@@ -155,9 +154,8 @@ def refuse_unless_aligned(
         if len(one) != len(other):
             raise InvalidInput(
                 f"expected the reference's {len(one)} tokens in utterance {number} of"
-                f" the"
-                f" hypothesis, got {len(other)} (--match value compares texts, not"
-                f" positions)"
+                f" the hypothesis, got {len(other)} (--match value compares texts, not"
+                " positions)"
             )
 
 

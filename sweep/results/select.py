@@ -273,8 +273,7 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     if way not in _CHOSEN_BY and way not in known:
         raise InvalidInput(
             f"expected best to be one of {', '.join((*_CHOSEN_BY, PARETO))} or a metric"
-            f" of the"
-            f" trials, got {way!r}"
+            f" of the trials, got {way!r}"
         )
     raise InvalidInput(
         f"expected finished trials that all have one of {', '.join(names)} for"

@@ -104,8 +104,7 @@ def sentence_of(folder: SweepFolder) -> str | None:
     if selected is None:
         return (
             "The trials are sealed, and so is their number: the best leaves when all"
-            " have ended"
-            f" (`sweep resume {folder.name}` continues interrupted ones)."
+            f" have ended (`sweep resume {folder.name}` continues interrupted ones)."
         )
     if selected["trial"] is None:
         if selected["draw"] is not None:
@@ -116,8 +115,7 @@ def sentence_of(folder: SweepFolder) -> str | None:
         f"The best of a {price['law']} number of trials with mean {price['mean']:g}:"
         f" epsilon_selected {format_epsilon(float(price['epsilon_selected']))} at delta"
         f" {delta}. The others are sealed (`sweep unseal {folder.name}` shows them, at"
-        f" the price of"
-        " their composition)."
+        " the price of their composition)."
     )
 
 

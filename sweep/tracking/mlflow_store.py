@@ -57,12 +57,11 @@ _NAMES = {
 }
 READING = (
     "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's"
-    " formula and"
-    " none. `mia_auc` is the MIA-AUC: the AUC of the strongest membership-inference"
-    f" attack, `{MIA_AUC}_paper` that of the paper's, with a shadow model, and"
-    f" `{_TPR}` is that attack's true-positive rate at 1 % false positives. No epsilon"
-    f" covers the"
-    " figures that the tag `curator_only` names, so they are for the curator alone."
+    " formula and none. `mia_auc` is the MIA-AUC: the AUC of the strongest"
+    f" membership-inference attack, `{MIA_AUC}_paper` that of the paper's, with a"
+    f" shadow model, and `{_TPR}` is that attack's true-positive rate at 1 % false"
+    " positives. No epsilon covers the figures that the tag `curator_only` names, so"
+    " they are for the curator alone."
 )
 ABOUT_EXPERIMENT = f"Every sweep is a run; its trials are its child runs. {READING}"
 EXPERIMENT = "sweeps"
@@ -325,10 +324,9 @@ class Tracker:
         if is_local and Path(unquote(place.path)).resolve() != here.resolve():
             raise InvalidInput(
                 f"{named} keeps its artifacts in {found.artifact_location}, expected"
-                f" {here}:"
-                f" `{command} rename --experiment-id {number} --new-name"
-                f" {EXPERIMENT}-before` makes"
-                " room for a new one, to which `sweep resume` delivers its sweep again"
+                f" {here}: `{command} rename --experiment-id {number} --new-name"
+                f" {EXPERIMENT}-before` makes room for a new one, to which `sweep"
+                " resume` delivers its sweep again"
             )
         return str(number)
 

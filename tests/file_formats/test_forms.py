@@ -181,9 +181,8 @@ def test_what_rasa_skips_is_counted_and_what_yaml_misreads_is_named(tmp_path):
     path = tmp_path / "nlu.yml"
     path.write_text(
         "nlu:\n- intent: order\n  examples: |\n    - one\n    # - two\n    - three\n   "
-        "   more\n"
-        "- intent: yes\n  examples: |\n    - sure\n    - yep\n- lookup: x\n  examples:"
-        " |\n    - y\n"
+        "   more\n- intent: yes\n  examples: |\n    - sure\n    - yep\n- lookup: x\n"
+        "  examples: |\n    - y\n"
     )
     source = open_source(path, options=Options())
     assert source.survey.notes == {

@@ -101,9 +101,8 @@ _PLACE = "self.norm = nn.LayerNorm(width)"
 TIED = {
     "nothing": (_PLACE, "self.norm(x)"),
     "two layers": (
-        "self.norm = nn.Linear(width, width)\n"
-        "        self.twice = nn.Linear(width, width)\n"
-        "        self.twice.weight = self.norm.weight",
+        "self.norm = nn.Linear(width, width)\n        self.twice = nn.Linear(width,"
+        " width)\n        self.twice.weight = self.norm.weight",
         "self.twice(self.norm(x).tanh())",
     ),
     "scores by the table": (

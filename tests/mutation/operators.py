@@ -21,19 +21,15 @@ OTHERS = {
     getattr(ast, one): tuple(getattr(ast, other) for other in others.split("/"))
     for one, others in pairs_in(
         "Lt LtE/GtE, LtE Lt/Gt, Gt GtE/LtE, GtE Gt/Lt, Eq NotEq, NotEq Eq, Is IsNot,"
-        " IsNot Is,"
-        " In NotIn, NotIn In, Add Sub, Sub Add, Mult Div, Div Mult, FloorDiv Mult, Mod"
-        " Mult,"
-        " Pow Mult, BitOr BitAnd, BitAnd BitOr, BitXor BitOr, LShift RShift, RShift"
-        " LShift"
+        " IsNot Is, In NotIn, NotIn In, Add Sub, Sub Add, Mult Div, Div Mult, FloorDiv"
+        " Mult, Mod Mult, Pow Mult, BitOr BitAnd, BitAnd BitOr, BitXor BitOr, LShift"
+        " RShift, RShift LShift"
     ).items()
 }
 _PAIRS = pairs_in(
     "min max, minimum maximum, amin amax, argmin argmax, floor ceil, log log1p, exp"
-    " expm1, isf ppf,"
-    " sf cdf, add_ sub_, mul_ div_, mean sum, any all, zeros ones, zeros_like"
-    " ones_like,"
-    " new_zeros new_ones"
+    " expm1, isf ppf, sf cdf, add_ sub_, mul_ div_, mean sum, any all, zeros ones,"
+    " zeros_like ones_like, new_zeros new_ones"
 )
 RENAMED = _PAIRS | {b: a for a, b in _PAIRS.items()}
 _UNWRAPPED = {

@@ -167,10 +167,9 @@ def test_the_server_answers_nobody_without_its_token(settings, free_port):
         assert not (settings.artifacts_dir / "from_outside.txt").exists()
         if can_be_nobody():
             program = (
-                "import sys, urllib.request as r, urllib.error as e\n"
-                "for url in sys.argv[1:]:\n"
-                "    try: print(r.urlopen(url).status)\n"
-                "    except e.HTTPError as refused: print(refused.code)\n"
+                "import sys, urllib.request as r, urllib.error as e\nfor url in"
+                " sys.argv[1:]:\n    try: print(r.urlopen(url).status)\n    except"
+                " e.HTTPError as refused: print(refused.code)\n"
             )
             said = as_nobody(
                 program, *(url for url, method, _ in asked if method == "GET")
@@ -237,14 +236,11 @@ def test_a_port_of_another_user_is_never_ours(settings, free_port, monkeypatch):
     Ray.
     """
     program = (
-        "import http.server, sys\n"
-        "class Yes(http.server.BaseHTTPRequestHandler):\n"
-        "    def do_GET(self):\n"
-        "        print(self.headers['Authorization'], flush=True)\n"
-        "        self.send_response(200); self.end_headers()\n"
-        "    def log_message(self, *args): pass\n"
-        "server = http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), Yes)\n"
-        "print('ready', flush=True); server.serve_forever()\n"
+        "import http.server, sys\nclass Yes(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n        print(self.headers['Authorization'],"
+        " flush=True)\n        self.send_response(200); self.end_headers()\n    def"
+        " log_message(self, *args): pass\nserver = http.server.HTTPServer(('127.0.0.1',"
+        " int(sys.argv[1])), Yes)\nprint('ready', flush=True); server.serve_forever()\n"
     )
     command = [
         "setpriv",

@@ -59,9 +59,7 @@ def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:
     if attack not in valid_attacks(mode):
         raise InvalidInput(
             f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for the attack"
-            f" {attack},"
-            f" got data.split={mode}"
-            " (all its trials have the same members)"
+            f" {attack}, got data.split={mode} (all its trials have the same members)"
         )
 
 
@@ -87,7 +85,6 @@ def same_records(target: Signals, other: Signals) -> Signals:
     if lacking:
         raise InvalidInput(
             f"expected reference signals on all {len(target)} records of the target,"
-            f" {lacking} have"
-            " none"
+            f" {lacking} have none"
         )
     return other.take(place)

@@ -52,16 +52,14 @@ def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
     worst = float(np.abs(correlation).max())
     if worst > 6 / np.sqrt(n):
         raise InvalidInput(
-            f"expected an independent membership mask for each trial, got two of"
-            f" correlation"
-            f" {worst:.3f}"
+            "expected an independent membership mask for each trial, got two of"
+            f" correlation {worst:.3f}"
         )
     spread = float(masks.sum(axis=0).var() / np.square(masks).sum(axis=0).mean())
     if n >= 500 and not 0.5 < spread < 2:
         raise InvalidInput(
             "expected independent membership masks, got a number of trials a record"
-            " whose variance"
-            f" is {spread:.2f} of that of coins"
+            f" whose variance is {spread:.2f} of that of coins"
         )
 
 

@@ -43,8 +43,7 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     if len(pool) < FEWEST:
         raise InvalidInput(
             f"expected at least {FEWEST} non-members outside the attacked records for"
-            f" the attack"
-            f" quantile, got {len(pool)}"
+            f" the attack quantile, got {len(pool)}"
         )
     described = _describe(texts, seed=seed)
     model = QuantileRegressor(

@@ -82,8 +82,7 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     if target.corpus and shadow.corpus == target.corpus:
         raise InvalidInput(
             "expected the shadow on another corpus than the target's, got the same"
-            " fingerprint"
-            f" {target.corpus[:12]}"
+            f" fingerprint {target.corpus[:12]}"
         )
     rows = shadow.is_evaluated
     return fit(shadow.features[rows], shadow.member[rows], seed=seed)(target.features)
@@ -110,8 +109,7 @@ def default_corpus(target: str, available: Sequence[str]) -> str:
             return name
     raise InvalidInput(
         "expected a public corpus beside the target for evaluation.shadow_corpus, got"
-        " none of"
-        f" {', '.join(public)}"
+        f" none of {', '.join(public)}"
     )
 
 

@@ -164,9 +164,8 @@ def _measurements(card: PrivacyCard) -> list[str]:
     if card.clipping_check is not None:
         beside = ", and each unit alone" if card.clipping_check.alone else ""
         lines.append(
-            f"clipped sums of random records of every epoch, recomputed in"
-            f" float64{beside}:"
-            f" {card.clipping_check.verdict}, within"
+            "clipped sums of random records of every epoch, recomputed in"
+            f" float64{beside}: {card.clipping_check.verdict}, within"
             f" {_figure(card.clipping_check.tolerance)} C"
         )
     if card.step_audit is not None:

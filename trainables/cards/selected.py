@@ -39,13 +39,11 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
             **{each.name: price.get(each.name) for each in fields(ClaimMeaning)},
             "guarantee": _guarantee(card, selection, epsilon),
             "covers": "the training records and the choice among the trials; validation"
-            " and test"
-            " records are not covered",
+            " and test records are not covered",
             "not_covered": (
                 *(line for line in card.not_covered if not line.startswith(_CHOICE)),
                 "the trials that were not released, for a reader of one of them; their"
-                " number,"
-                " and how long the sweep took, which reveals it",
+                " number, and how long the sweep took, which reveals it",
             ),
             "selection": selection,
         }
@@ -73,11 +71,9 @@ def _guarantee(card: PrivacyCard, price: Selection, epsilon: float) -> str:
     if math.isinf(epsilon):
         return f"**No finite epsilon holds** for {change}."
     return (
-        f"This model, the best of a secret number of trials by its error on validation"
-        f" records, is"
-        f" ({format_epsilon(epsilon)}, {format_delta(price.delta)})-differentially"
-        f" private for"
-        f" {change}. The number was drawn from a {price.law} law with mean"
-        f" {price.mean:g}; a trial"
-        f" alone would be ({format_epsilon(card.epsilon)}, {format_delta(card.delta)})."
+        "This model, the best of a secret number of trials by its error on validation"
+        f" records, is ({format_epsilon(epsilon)},"
+        f" {format_delta(price.delta)})-differentially private for {change}. The number"
+        f" was drawn from a {price.law} law with mean {price.mean:g}; a trial alone"
+        f" would be ({format_epsilon(card.epsilon)}, {format_delta(card.delta)})."
     )

@@ -34,17 +34,14 @@ def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
         return f"**No finite epsilon holds** for {change}."
     if mechanism.starts:
         return (
-            f"The weights after every step, together with the exports that they start"
-            f" from, are"
-            f" ({format_epsilon(summary.epsilon)},"
-            f" {format_delta(summary.delta)})-differentially"
-            f" private for {change}."
+            "The weights after every step, together with the exports that they start"
+            f" from, are ({format_epsilon(summary.epsilon)},"
+            f" {format_delta(summary.delta)})-differentially private for {change}."
         )
     if not mechanism.trains:
         return (
             "No record was trained on: the model is public knowledge alone, the same"
-            " whatever the"
-            " training set holds. Epsilon is 0."
+            " whatever the training set holds. Epsilon is 0."
         )
     return (
         f"The weights after every step are ({format_epsilon(summary.epsilon)},"
@@ -61,10 +58,8 @@ def adversary(mechanism: Mechanism) -> str:
         kept += " and which records shared a micro-batch"
     return (
         "sees the weights after every step of this trial, all that is computed from"
-        " them without"
-        f" private records, the config and the code; knows every"
-        f" {_UNITS[mechanism.unit]} but one;"
-        f" does not see {kept}"
+        " them without private records, the config and the code; knows every"
+        f" {_UNITS[mechanism.unit]} but one; does not see {kept}"
     )
 
 
@@ -74,10 +69,8 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
         "curator-only figures, computed from private records without noise: "
         + ", ".join(curator_only()),
         "the validation and test sets: they are other data sets, and metrics on them"
-        " are released"
-        " without noise",
-        "the choice of this trial among others, unless the sweep's total below is"
-        " taken",
+        " are released without noise",
+        "the choice of this trial among others, unless the sweep's total below is taken",
         "attacks on floating-point noise (Mironov 2012) and on timing",
         "the float32 rounding of a step's sum, which one record can move by about 2e-7"
         " of max_grad_norm for each unit of the step, as measured",
@@ -87,8 +80,7 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
     if mechanism.unit == "couple":
         found.append(
             "one record more or less, which would couple other records anew: for one"
-            " record"
-            " replaced, epsilon_replace_one holds"
+            " record replaced, epsilon_replace_one holds"
         )
     if mechanism.unit == "record":
         found.append(
@@ -110,16 +102,14 @@ def randomness(mechanism: Mechanism, *, secure_noise: bool) -> list[str]:
     else:
         key = (
             "noise, sampling coins and micro-batch assignment come from a secret key of"
-            " each"
-            " attempt, drawn by the operating system and kept out of logs, metrics and"
-            " exports"
+            " each attempt, drawn by the operating system and kept out of logs, metrics"
+            " and exports"
         )
     generator = (
         "AES-256-CTR"
         if secure_noise
         else "the GPU's own (privacy.secure_noise=false): not a cipher, and its normals"
-        " end near"
-        " 6.7 standard deviations, which the guarantee does not account for"
+        " end near 6.7 standard deviations, which the guarantee does not account for"
     )
     return [
         key,

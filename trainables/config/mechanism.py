@@ -200,9 +200,8 @@ def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int) -> int:
     full = privacy.sampling == "full"
     if batch % workers and not (full and privacy.microbatch_size == 1):
         raise InvalidInput(
-            f"expected training.expected_batch_size to be a multiple of num_workers"
-            f" ({workers}),"
-            f" got {batch}"
+            "expected training.expected_batch_size to be a multiple of num_workers"
+            f" ({workers}), got {batch}"
         )
     microbatch = privacy.microbatch_size or batch // workers
     if batch % (microbatch * workers) and not (full and microbatch == 1):

@@ -291,8 +291,7 @@ class TrainingConfig(WorkersConfig):
         if self.steps is not None and self.epochs > MAX_EPOCHS:
             raise ValueError(
                 f"expected training.evaluate_every >= {-(-self.steps // MAX_EPOCHS)}"
-                f" with"
-                f" steps={self.steps}, got {self.evaluate_every}"
+                f" with steps={self.steps}, got {self.evaluate_every}"
             )
         return self
 

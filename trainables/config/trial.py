@@ -210,14 +210,12 @@ class TrialConfig(Frozen):
         if self.data.split == "paired":
             raise ValueError(
                 "expected data.split bernoulli with task=synthesis for coins, or paper"
-                " and official"
-                " for the corpus' own parts, got paired"
+                " and official for the corpus' own parts, got paired"
             )
         if self.evaluation != EvaluationConfig():
             raise ValueError(
                 "expected fields of evaluation only with task=nlu (`sweep"
-                " audit-release` audits"
-                " generated text)"
+                " audit-release` audits generated text)"
             )
         first, epochs = self.synthesis.parse_epochs, self.training.epochs
         if first is not None and not 1 <= first <= epochs - 1:

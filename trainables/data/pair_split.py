@@ -155,7 +155,6 @@ def _users(corpus: PairCorpus, ids: Ids, rule: str, field: str) -> Ids:
     if len(found) == 0:
         raise InvalidInput(
             f"expected synthesis.{field} to name a function that occurs in the training"
-            f" part of"
-            f" {corpus.name}, got {rule!r}"
+            f" part of {corpus.name}, got {rule!r}"
         )
     return found

@@ -149,8 +149,7 @@ def pair_files(path: Path) -> tuple[Path, ...]:
     if not found:
         raise InvalidData(
             f"expected files named *{OFFICIAL[0]} or *{PAIRS[0]} with train, valid, dev"
-            f" or test in"
-            f" their name in {path}, got none"
+            f" or test in their name in {path}, got none"
         )
     return tuple(found)
 
@@ -323,7 +322,6 @@ class _Unpacked:
         if self._left < 0:
             raise InvalidData(
                 f"expected a packed file of text, at most {_MAX_RATIO} times its size"
-                f" unpacked, in"
-                f" {self._path}, got more"
+                f" unpacked, in {self._path}, got more"
             )
         return content

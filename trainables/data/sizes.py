@@ -110,7 +110,6 @@ def require_near(
     )
     raise InvalidData(
         f"expected data.num_records within a factor of {_FAR} of the {what} that train,"
-        f" got"
-        f" {declared}: noise, delta and the divisor would be those of another corpus;"
-        f" {advice}"
+        f" got {declared}: noise, delta and the divisor would be those of another"
+        f" corpus; {advice}"
     )

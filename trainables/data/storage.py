@@ -107,8 +107,7 @@ def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
         if max(len(intents), len(tags)) > _MAX_LABELS:
             raise InvalidData(
                 f"expected at most {_MAX_LABELS} intents and tags, got {len(intents)}"
-                f" intents and"
-                f" {len(tags)} tags"
+                f" intents and {len(tags)} tags"
             )
         outside = intent >= num_intents or max(found) >= num_tags
         if outside:

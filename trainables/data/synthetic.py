@@ -252,8 +252,7 @@ def generate(
         if barren == _MAX_BARREN_CHUNKS:
             raise InvalidInput(
                 f"expected data.num_utterances of at most about {made} for"
-                f" {domain.name}, whose"
-                f" grammar has hardly more texts, got {size}"
+                f" {domain.name}, whose grammar has hardly more texts, got {size}"
             )
         for place in fresh[: size - made].tolist():
             yield drawn[place]

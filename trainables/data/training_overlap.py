@@ -34,12 +34,9 @@ _SHARE, _LONG_SHARE = (
 _OF = 2_000  # long records, an example
 THRESHOLDS = (
     f"compared by letters and digits; refused above {_SHARE:.0%} of all records, or"
-    f" above"
-    f" {_LONG_SHARE:.1%} in texts of {_LONG} letters and digits or more, but for no"
-    f" {_FEW} records:"
-    f" of {_OF:,} long records {_LONG_SHARE * _OF:.0f} may be among them word for word,"
-    f" and other"
-    " wordings are not looked for"
+    f" above {_LONG_SHARE:.1%} in texts of {_LONG} letters and digits or more, but for"
+    f" no {_FEW} records: of {_OF:,} long records {_LONG_SHARE * _OF:.0f} may be among"
+    " them word for word, and other wordings are not looked for"
 )
 
 

@@ -46,8 +46,7 @@ class Layout:
             if parameter.dtype != first.dtype or parameter.device != first.device:
                 raise InvalidInput(
                     f"expected every parameter as {first.dtype} on {first.device}, got"
-                    f" {name} as"
-                    f" {parameter.dtype} on {parameter.device}"
+                    f" {name} as {parameter.dtype} on {parameter.device}"
                 )
             starts.append(size)
             size += parameter.numel()

@@ -321,8 +321,7 @@ def refuse_large_batch(
         known = "" if undeclared else f" ({num_records})"
         raise InvalidInput(
             "expected training.expected_batch_size to be at most the number of training"
-            " records"
-            f"{known}, got {batch}"
+            f" records{known}, got {batch}"
         )
 
 
@@ -331,8 +330,7 @@ def _refuse_uncovered(mechanism: Mechanism) -> None:
     if mechanism.num_steps and mechanism.sampling not in COUNTED_BY_STEPS:
         raise InvalidInput(
             f"expected sampling {' or '.join(COUNTED_BY_STEPS)} with num_steps (a"
-            f" shuffled epoch is"
-            f" spent as a whole), got {mechanism.sampling}"
+            f" shuffled epoch is spent as a whole), got {mechanism.sampling}"
         )
     if not mechanism.claims_privacy:
         return
@@ -341,9 +339,8 @@ def _refuse_uncovered(mechanism: Mechanism) -> None:
     ):
         raise InvalidInput(
             "expected one micro-batch a worker with noise_calibration paper (Algorithm"
-            " 1), got"
-            f" {mechanism.num_microbatches} micro-batches on {mechanism.num_workers}"
-            f" workers"
+            f" 1), got {mechanism.num_microbatches} micro-batches on"
+            f" {mechanism.num_workers} workers"
         )
     if (
         mechanism.sampling == "shuffle"
@@ -358,8 +355,7 @@ def _refuse_uncovered(mechanism: Mechanism) -> None:
         and mechanism.neighboring_relation != "add_or_remove_one"
     ):
         raise InvalidInput(
-            f"expected neighboring_relation add_or_remove_one with sampling"
-            f" {mechanism.sampling}"
-            f" (epsilon_replace_one is reported beside it), got"
+            "expected neighboring_relation add_or_remove_one with sampling"
+            f" {mechanism.sampling} (epsilon_replace_one is reported beside it), got"
             f" {mechanism.neighboring_relation}"
         )

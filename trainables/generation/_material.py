@@ -71,8 +71,7 @@ def positive(frequencies: Mapping[str, float]) -> list[str]:
     if not names:
         raise InvalidInput(
             "expected prompts with positive frequencies, got none: the noise of the"
-            " histogram"
-            " exceeded all counts"
+            " histogram exceeded all counts"
         )
     return names
 

@@ -226,8 +226,7 @@ def _refuse_unless_aligned(
     if len(gold) != len(predicted) or not gold:
         raise InvalidInput(
             f"expected as many predictions as gold programs ({len(gold)}) and at least"
-            f" one,"
-            f" got {len(predicted)}"
+            f" one, got {len(predicted)}"
         )
     for number, program in enumerate(gold, start=1):
         if program.graph is None:

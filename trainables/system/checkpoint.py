@@ -142,8 +142,7 @@ def _state_and_mark(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if _metadata_of(place / _TENSORS) != mark:
         raise InvalidData(
             f"expected a readable checkpoint in {place}, got a {_STATE} and {_TENSORS}"
-            f" that were"
-            " not written together"
+            " that were not written together"
         )
     return state, mark
 

@@ -73,10 +73,8 @@ def hold(lock: FileLock, *, patience: float) -> Iterator[None]:
         folder = Path(lock.lock_file).parent
         raise InvalidInput(
             f"expected a disk that grants locks in {folder}, got"
-            f" {system_words(problem)!r} (as NFS"
-            " says without its lock daemon): keep it on a local disk, such as with"
-            " SWEEP_HOME or"
-            " SWEEP_CACHE_DIR"
+            f" {system_words(problem)!r} (as NFS says without its lock daemon): keep it"
+            " on a local disk, such as with SWEEP_HOME or SWEEP_CACHE_DIR"
         ) from None
     with held:
         yield

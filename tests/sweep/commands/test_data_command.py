@@ -127,9 +127,8 @@ def test_every_command_says_how_a_file_was_read(place, line):
         said = " ".join(line.says(*command).split())
         assert (
             "read as json_lines in utf-8; text from utterance, slots from entities; not"
-            " read: id,"
-            " ner, topic; spans count characters. 40 records, 0 with an intent, 40 with"
-            " a slot."
+            " read: id, ner, topic; spans count characters. 40 records, 0 with an"
+            " intent, 40 with a slot."
         ) in said, command
         assert "extended to the whole token (40;" in said
         assert "lost white space at an end (1)" in said

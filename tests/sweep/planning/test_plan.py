@@ -154,14 +154,12 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
     plan = plans.Plan(name="s", trials=(trial,), to_choose=4)
     text = (
         '{"name": "s", "merged": 0, "num_trials": 1, "num_refused": 1, "to_choose": 4,'
-        ' "workers": 1, "filter_delta": null,'
-        ' "trials": [{"id": "ab", "name": "dp, C=1", "variant": "dp",'
-        ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config":'
-        ' {"task": "nlu"},'
-        ' "steps": null, "num_records": null, "noise_multiplier": null, "delta": null,'
-        ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null,'
-        ' "accountant": null,'
-        ' "warnings": ["loud"], "reason": "too much", "refused_by": "budget"}]}'
+        ' "workers": 1, "filter_delta": null, "trials": [{"id": "ab", "name": "dp,'
+        ' C=1", "variant": "dp", "baseline": false, "values": {"privacy.max_grad_norm":'
+        ' 1.0}, "config": {"task": "nlu"}, "steps": null, "num_records": null,'
+        ' "noise_multiplier": null, "delta": null, "epsilon": "inf", "epsilon_paper":'
+        ' null, "epsilon_budget": null, "accountant": null, "warnings": ["loud"],'
+        ' "reason": "too much", "refused_by": "budget"}]}'
     )
     assert json.dumps(plan.to_dict()) == text
     read = TypeAdapter(plans.Plan).validate_json(text)

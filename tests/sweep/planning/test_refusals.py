@@ -68,8 +68,7 @@ def test_limits_are_named_by_how_many_points_they_refuse_in_any_order():
     trials += [trial(9, _OVER)]
     expected = (
         "all 10 points other than baselines are refused, 4 by constraint: too much"
-        " noise;"
-        " 3 by mechanism: batch 63; 2 by config: training.epochs: 0"
+        " noise; 3 by mechanism: batch 63; 2 by config: training.epochs: 0"
     )
     for seed in range(5):
         random.Random(seed).shuffle(trials)

@@ -84,8 +84,7 @@ def test_each_line_has_its_answer_or_its_problem(tmp_path, monkeypatch, capsys):
             assert bad.get(number, "") in answer
         assert err == (
             "error: expected an utterance in each line, got 5 of 7 lines without one"
-            " (the first"
-            " is line 2)\n"
+            " (the first is line 2)\n"
         )
 
 

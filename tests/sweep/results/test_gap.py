@@ -160,8 +160,7 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path):
     chosen = select.choose(records)
     assert refusal(chosen, records) == (
         "expected --epsilon-max, or --any-epsilon for an epsilon above 10, which"
-        " guarantees little:"
-        " got 202.1 of a, a; the smallest epsilon here is 9"
+        " guarantees little: got 202.1 of a, a; the smallest epsilon here is 9"
     )
     assert refusal(records[1:], records) is None
     folder = run_untracked(tmp_path)

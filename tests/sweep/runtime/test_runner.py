@@ -110,8 +110,7 @@ def test_no_sweep_can_have_the_name_of_what_a_sweep_leaves_in_its_home(toy):
 def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path):
     script = (
         "import sys; from pathlib import Path; from sweep.tracking.mlflow_store import"
-        " Tracker;"
-        " from tests.sweep.sweeps import settings_in;"
+        " Tracker; from tests.sweep.sweeps import settings_in;"
         " Tracker(settings_in(Path(sys.argv[1])))"
     )
     command = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path)]

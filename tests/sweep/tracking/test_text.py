@@ -107,8 +107,7 @@ def test_figures_that_no_epsilon_covers_are_named():
     ("reason", "public"),
     [
         (
-            "TrialFailed: expected the clipped sum of step 3 within 1e-4 C, got 0.731"
-            " C",
+            "TrialFailed: expected the clipped sum of step 3 within 1e-4 C, got 0.731 C",
             "TrialFailed",
         ),
         ("ValueError at trial.py:41 (4 times)", "ValueError"),

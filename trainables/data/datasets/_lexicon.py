@@ -52,9 +52,8 @@ RULES: dict[str, Rule] = {
     ),
     "ordinal": uniform(
         "first second third fourth fifth sixth seventh eighth ninth tenth eleventh"
-        " twelfth"
-        " thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth"
-        " twentieth"
+        " twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth"
+        " nineteenth twentieth"
     ),
     "hour": uniform("one two three four five six seven eight nine ten eleven twelve"),
     "half_day": uniform("am; pm; in the morning; in the evening; o'clock"),
@@ -65,8 +64,7 @@ RULES: dict[str, Rule] = {
 
 DATE = zipf(
     "today; tomorrow; {weekday}; next {weekday}; {month} {ordinal}; this {weekday}; the"
-    " {ordinal}"
-    " of {month}; next week; this weekend"
+    " {ordinal} of {month}; next week; this weekend"
 )
 TIME = zipf(
     "{hour} {half_day}; noon; {hour} {minutes}; {hour} {minutes} {half_day}; midnight"

@@ -124,10 +124,8 @@ DOMAIN = Domain(
         "message": zipf(
             "i am {late}; i will be there at {hour}; happy birthday; meet me at"
             " {place_stem}{place_end} at {hour}; the door code is {code4}; see you"
-            " {weekday}; bring"
-            " the {topic} to {first_name}; my new number is {code4}{code4}; the {topic}"
-            " is on"
-            " {weekday} at {hour}"
+            " {weekday}; bring the {topic} to {first_name}; my new number is"
+            " {code4}{code4}; the {topic} is on {weekday} at {hour}"
         ),
         "date": _lexicon.DATE,
         "time": _lexicon.TIME,
@@ -142,8 +140,7 @@ DOMAIN = Domain(
         ),
         "topic": zipf(
             "football dinner budget party meeting trip rent concert report holiday"
-            " chess garden"
-            " wedding insurance boat taxes harvest lottery"
+            " chess garden wedding insurance boat taxes harvest lottery"
         ),
         "late": zipf(
             "late; on my way; at home; {count} minutes late; stuck in traffic"

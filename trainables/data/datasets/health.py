@@ -88,39 +88,31 @@ DOMAIN = Domain(
         ),
         "symptom": zipf(
             "headache; fever; nausea; a cough; a rash; dizziness; fatigue; chills; back"
-            " pain; "
-            "chest pain; itching; blurred vision; cramps; night sweats; shortness of"
-            " breath; "
-            "ringing in the ears; numb fingers; loss of smell"
+            " pain; chest pain; itching; blurred vision; cramps; night sweats;"
+            " shortness of breath; ringing in the ears; numb fingers; loss of smell"
         ),
         "severity": zipf("mild severe moderate sharp dull constant strong unbearable"),
         "body_part": zipf(
             "back; head; knee; stomach; throat; shoulder; chest; foot; hip; neck; eye;"
-            " ear; "
-            "wrist; elbow; ankle; {side} {limb}; {side} {limb}"
+            " ear; wrist; elbow; ankle; {side} {limb}; {side} {limb}"
         ),
         "condition": zipf(
             "asthma; diabetes; migraine; high blood pressure; flu; anemia; arthritis;"
-            " eczema; "
-            "pneumonia; gout; {eponym} disease; {eponym} syndrome; type {small_number}"
-            " {eponym} "
-            "disease"
+            " eczema; pneumonia; gout; {eponym} disease; {eponym} syndrome; type"
+            " {small_number} {eponym} disease"
         ),
         "doctor": zipf("doctor {family_name}; doctor {rare_name}; nurse {first_name}"),
         "specialty": zipf(
             "dentist dermatologist cardiologist neurologist pediatrician urologist"
-            " oncologist"
-            " surgeon psychiatrist optician"
+            " oncologist surgeon psychiatrist optician"
         ),
         "clinic": zipf(
             "{place_stem}{place_end} {clinic_kind}; the {family_name} {clinic_kind};"
-            " saint "
-            "{first_name} {clinic_kind}"
+            " saint {first_name} {clinic_kind}"
         ),
         "procedure": zipf(
             "blood test; check-up; x-ray; vaccination; scan; biopsy; eye test; {eponym}"
-            " test; "
-            "{body_scan} scan"
+            " test; {body_scan} scan"
         ),
         "record_number": zipf("{code4}{two_digits}; {code4}-{code4}; {spoken4}"),
         "measurement": zipf(
@@ -152,8 +144,7 @@ DOMAIN = Domain(
         "body_scan": zipf("brain bone heart lung liver kidney"),
         "relative": zipf(
             "my mother; my son; my daughter; my father; my wife; my husband; my"
-            " grandmother; my "
-            "brother; my sister; the baby"
+            " grandmother; my brother; my sister; the baby"
         ),
     },
     openings=_lexicon.OPENINGS,

@@ -43,8 +43,7 @@ def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     if not found:
         raise InvalidData(
             f"expected a file of turns or folders of dialogues_*.json in {path}, got"
-            f" none (see"
-            " data.path, SWEEP_DATA_DIR)"
+            " none (see data.path, SWEEP_DATA_DIR)"
         )
     return found
 

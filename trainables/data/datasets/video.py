@@ -82,22 +82,18 @@ DOMAIN = Domain(
     slots={
         "title": zipf(
             "{famous_title}; the {adjective} {noun}; {noun} of {place_stem}{place_end};"
-            " "
-            "{rare_name}; the {noun} of {rare_name}; {adjective} {noun} {number};"
-            " {first_name} "
-            "and the {adjective} {noun}; {number} {noun}s; {year}"
+            " {rare_name}; the {noun} of {rare_name}; {adjective} {noun} {number};"
+            " {first_name} and the {adjective} {noun}; {number} {noun}s; {year}"
         ),
         "series": zipf(
             "{famous_series}; the {noun}s; {place_stem}{place_end}; {family_name} and"
-            " sons; the "
-            "{adjective} {noun}s of {place_stem}{place_end}; {noun} {year}"
+            " sons; the {adjective} {noun}s of {place_stem}{place_end}; {noun} {year}"
         ),
         "person": zipf("{person}; {first_name} {rare_name}; {family_name}"),
         "profile": zipf("{first_name}; the kids; my {noun}; {rare_name}"),
         "genre": zipf(
             "comedy; action; horror; drama; romance; documentary; thriller; western;"
-            " science "
-            "fiction; crime; anime; musical; film noir; silent; cooking"
+            " science fiction; crime; anime; musical; film noir; silent; cooking"
         ),
         "service": zipf("streamo; cinebox; flixtree; prime owl; moviemoon; red barn"),
         "device": zipf(
@@ -128,8 +124,7 @@ DOMAIN = Domain(
     | {
         "adjective": zipf(
             "last lost silent golden dark secret broken little final crimson hidden"
-            " endless frozen"
-            " hollow burning distant forgotten wild bitter velvet"
+            " endless frozen hollow burning distant forgotten wild bitter velvet"
         ),
         "noun": zipf(
             "king night river house garden soldier dragon winter letter island mirror"
@@ -143,8 +138,7 @@ DOMAIN = Domain(
         ),
         "famous_series": zipf(
             "harbor street; the wild road; doctor winter; night shift; kings and"
-            " thieves; the "
-            "lantern; comet; two sisters"
+            " thieves; the lantern; comet; two sisters"
         ),
         "number": zipf("{small_number}; {digit}; {two_digits}"),
         "year": zipf("19{two_digits}; 20{two_digits}"),

@@ -334,8 +334,7 @@ def _words(value: Any, name: str | None, where: str) -> tuple[str, ...] | None:
     if isinstance(value, list) and any(type(each) is int for each in value):
         raise InvalidData(
             f"expected {name} in {where} to be a list of words, got numbers, whose"
-            f" names the file"
-            " lacks"
+            " names the file lacks"
         )
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidData(f"expected {name} in {where} to be a list of words")
@@ -355,8 +354,7 @@ def _intents(value: Any, name: str | None, where: str) -> tuple[str, ...]:
     if any(isinstance(each, bool) or not isinstance(each, str | int) for each in found):
         raise InvalidData(
             f"expected {name} in {where} to be a name, got {kind_of(value)} (--intent"
-            f" names the"
-            " field)"
+            " names the field)"
         )
     return tuple(str(each) for each in found)
 
@@ -423,8 +421,7 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
     else:
         raise InvalidData(
             f"expected {field_name} in {where} as [name, start, end] or objects with"
-            f" name, start"
-            " and end"
+            " name, start and end"
         )
     words = name.split() if isinstance(name, str) else ()
     if type(start) is not int or type(end) is not int or not words:

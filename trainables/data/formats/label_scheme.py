@@ -112,8 +112,7 @@ def _token_slots(
             _require_characters(record, span, options)
             raise InvalidData(
                 f"expected {name} in {where} with 0 <= start < end <= {len(text)}"
-                f" characters around"
-                " some word"
+                " characters around some word"
             )
         _require_value(record, span, text[slice(*place)])
         slots.append((span.name, inside[0], inside[-1] + 1))
@@ -167,10 +166,8 @@ def _require_characters(record: Record, span: Span, options: Options) -> None:
         if place and place != (span.start, span.end) and edges.issuperset(place):
             raise InvalidData(
                 f"expected {record.read.get('slots')} in {record.where} at the edges of"
-                f" words, got"
-                f" a slot that is not there in characters, but is in {name} (--spans"
-                f" characters or"
-                f" --spans {unit})"
+                f" words, got a slot that is not there in characters, but is in {name}"
+                f" (--spans characters or --spans {unit})"
             )
 
 
@@ -188,8 +185,7 @@ def _tags(
         if any(not 0 <= start < end <= len(tokens) for _, start, end in slots):
             raise InvalidData(
                 f"expected {record.read.get('slots')} in {where} with 0 <= start < end"
-                f" <="
-                f" {len(tokens)} tokens"
+                f" <= {len(tokens)} tokens"
             )
         for span, (_, start, end) in zip(record.spans, slots, strict=True):
             _require_value(record, span, " ".join(tokens[start:end]))

@@ -198,8 +198,7 @@ def _file(path: Path, options: Options, form: str | None) -> File:
             seen = "bytes that are no text" if b"\0" in opened.read(1 << 16) else seen
         raise InvalidInput(
             f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format"
-            f" names it;"
-            f" {_CONVERT})"
+            f" names it; {_CONVERT})"
         )
     if found == "json" and form is None and _is_json_lines(file):
         found = "json_lines"
@@ -345,8 +344,7 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
             seen = f"a list of objects with the keys {_shown(document[0])}"
         raise InvalidData(
             f"expected a list of records with a text in {file.path}, got {seen} (--text"
-            f" names the"
-            f" field; {_CONVERT})"
+            f" names the field; {_CONVERT})"
         )
     ends = [
         next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists
@@ -460,8 +458,7 @@ def _with_names(
         ):
             raise InvalidInput(
                 f"expected --header or --no-header for {path}: a word of its first"
-                f" line, which"
-                f" may be a column's name, comes again in {where}"
+                f" line, which may be a column's name, comes again in {where}"
             )
         else:
             yield Row(where, dict(zip(names, row, strict=True)))
@@ -478,8 +475,7 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
     if options.text is not None:
         raise InvalidInput(
             f"expected --header or --no-header for {path}: no column of its first line"
-            f" has a usual"
-            " name"
+            " has a usual name"
         )
     raise InvalidInput(_unknown(path, len(row)))
 
@@ -497,8 +493,7 @@ def by_name(options: Options, names: list[str]) -> Options:
         if not given.isdecimal() or not 1 <= int(given) <= len(names):
             raise InvalidInput(
                 f"expected --{role} to be a column's name or its number from 1 to"
-                f" {len(names)},"
-                f" got {given!r}"
+                f" {len(names)}, got {given!r}"
             )
         changed[role] = names[int(given) - 1]
     return replace(options, **changed)
@@ -508,10 +503,8 @@ def _unknown(path: Path, count: int) -> str:
     # The first line may be a private record: it is not quoted.
     return (
         f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path},"
-        f" none of whose"
-        " columns is named text, utterance or the like (--intent, --tags and --slots;"
-        " --no-header"
-        " where the first line is a record)"
+        " none of whose columns is named text, utterance or the like (--intent, --tags"
+        " and --slots; --no-header where the first line is a record)"
     )
 
 
@@ -776,8 +769,7 @@ def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
             short = list(there.values())[row.index(None)]
             yield InvalidData(
                 f"expected as many lines in {short} as in the files beside it, it ends"
-                f" before line"
-                f" {number}"
+                f" before line {number}"
             )
             return
         else:

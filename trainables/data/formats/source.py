@@ -331,8 +331,7 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
                 if bool(getattr(first, name)) != bool(getattr(utterance, name)):
                     raise InvalidData(
                         f"expected {name} for every record or for none, {where} differs"
-                        f" from the"
-                        " records before"
+                        " from the records before"
                     )
             yield utterance
         if is_empty:

@@ -106,9 +106,8 @@ def noise_for(
             if alone >= target_epsilon:
                 raise InvalidInput(
                     f"no noise multiplier reaches target_epsilon={target_epsilon:g}:"
-                    f" the noised"
-                    f" histogram alone costs {format_epsilon(alone)}, before the"
-                    f" {unit.steps} steps"
+                    f" the noised histogram alone costs {format_epsilon(alone)}, before"
+                    f" the {unit.steps} steps"
                 )
         z = _calibrate(what, unit.delta, target_epsilon, accountant)
         while (

@@ -54,8 +54,7 @@ from trainables.errors import CannotAnalyze, InvalidInput
 OWN = ("gaussian", "pld", "rdp")  # bounds of `certify`, whose profiles are known
 MIXED_UNITS = (
     "groups (privacy.unit) and single records are composed: no theorem covers a record"
-    " that is"
-    " replaced by one of another group"
+    " that is replaced by one of another group"
 )
 # More effort never gives a larger epsilon, because it includes the less.
 Effort = Literal["plan", "total", "running", "exact"]

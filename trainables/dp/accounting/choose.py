@@ -132,8 +132,7 @@ def certify_by(
     if not isinstance(what, Training | Unaccounted | BestOf):
         raise CannotAnalyze(
             f"{accountant}: expected one release, got a trial that starts from an"
-            f" export of another"
-            f" kind ({', '.join(OWN)} compose them)"
+            f" export of another kind ({', '.join(OWN)} compose them)"
         )
     least, own = certify(what, delta=delta), float(module.of_release(what, delta=delta))
     if own <= least.epsilon:

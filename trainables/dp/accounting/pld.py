@@ -60,8 +60,7 @@ def unsupported_reason(
     ):
         return (
             f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small"
-            f" that only"
-            " the bounds of the accountants gaussian and rdp exist"
+            " that only the bounds of the accountants gaussian and rdp exist"
         )
     return ""
 

@@ -173,8 +173,7 @@ class BestOf:
         if len(kinds) != 1:
             raise ValueError(
                 "selection: expected configurations of one neighboring_relation and one"
-                " unit, got"
-                f" {sorted(kinds)}"
+                f" unit, got {sorted(kinds)}"
             )
 
     @property

@@ -12,9 +12,8 @@ from trainables.dp.mechanism import Mechanism
 
 COMPOSED = (
     "model.encoder is an export that was trained on records of this data set: every"
-    " epsilon is that"
-    " of both trainings together, and target_epsilon sets the noise of this training"
-    " alone"
+    " epsilon is that of both trainings together, and target_epsilon sets the noise of"
+    " this training alone"
 )
 
 # of the accounting code: to be raised with every change of a figure (test_values.py)
@@ -59,8 +58,7 @@ def warnings(mechanism: Mechanism) -> tuple[str, ...]:
         return (
             *found,
             f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a"
-            f" mechanism"
-            f" publish a whole record of the {mechanism.num_records} and still meet the"
-            f" claim",
+            f" mechanism publish a whole record of the {mechanism.num_records} and"
+            " still meet the claim",
         )
     return found

@@ -66,10 +66,9 @@ def audit_step(
     if mechanism.effective_noise_multiplier_at(0) == 0:
         raise InvalidInput(
             "expected a mechanism with noise and a bound on alpha_k to audit, got"
-            " engine"
-            f" {mechanism.engine} with noise_multiplier {mechanism.noise_multiplier:g}"
-            f" and"
-            f" alpha_k <= {mechanism.largest_group_scale:g}"
+            f" engine {mechanism.engine} with noise_multiplier"
+            f" {mechanism.noise_multiplier:g} and alpha_k <="
+            f" {mechanism.largest_group_scale:g}"
         )
     if calls < 100:
         raise InvalidInput(f"expected calls >= 100, got {calls}")

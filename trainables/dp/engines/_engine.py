@@ -203,8 +203,7 @@ class Engine(ABC):
         if index < self._next_step:
             raise TrialFailed(
                 f"expected step {self._next_step} or later, got step {index} again: its"
-                f" noise was"
-                " used"
+                " noise was used"
             )
         self._next_step = index + 1
         self._optimizer.learning_rate = self._learning_rate * self._decay(
@@ -306,8 +305,7 @@ class Engine(ABC):
         elif counted != expected:
             raise TrialFailed(
                 f"expected the shares of {expected} workers in the sum, got"
-                f" {float(counted):g}:"
-                " the step is aborted, its noise is incomplete"
+                f" {float(counted):g}: the step is aborted, its noise is incomplete"
             )
 
 

@@ -190,10 +190,8 @@ class PrivateEngine(Engine):
         if found > TOLERANCE:
             raise TrialFailed(
                 f"expected the clipped sum of step {step} in epoch {epoch + 1} within"
-                f" {TOLERANCE:g}"
-                f" C of its recomputation in float64, got {found:.3g} C: nothing of the"
-                f" step is"
-                " released"
+                f" {TOLERANCE:g} C of its recomputation in float64, got {found:.3g} C:"
+                " nothing of the step is released"
             )
         if precision != "fp32" or not self._source.per_unit:
             return {}  # a pass alone is rounded, or drawn, otherwise
@@ -226,10 +224,8 @@ class PrivateEngine(Engine):
             self._flat.zero_()
             raise TrialFailed(
                 f"expected each unit's part of the clipped sum of step {step} in epoch"
-                f" {epoch + 1}"
-                f" to be that of the unit alone within {TOLERANCE:g} C, got {found:.3g}"
-                f" C: nothing"
-                " of the step is released"
+                f" {epoch + 1} to be that of the unit alone within {TOLERANCE:g} C, got"
+                f" {found:.3g} C: nothing of the step is released"
             )
 
     def _refuse_diverged(
@@ -244,10 +240,8 @@ class PrivateEngine(Engine):
             return
         raise TrialFailed(
             f"expected finite {what} in step {step} of epoch {epoch + 1}, got others:"
-            f" the trial"
-            " diverged, nothing of the step is released (lower training.learning_rate,"
-            " or"
-            " privacy.noise_multiplier with a larger batch)"
+            " the trial diverged, nothing of the step is released (lower"
+            " training.learning_rate, or privacy.noise_multiplier with a larger batch)"
         )
 
     def _add_clipped(self, draw: SampledBatch) -> tuple[Tensor, Tensor]:
@@ -408,9 +402,8 @@ class PrivateEngine(Engine):
             if now.get(name) is not tensor or tensor._version != version:
                 raise TrialFailed(
                     "expected buffers and frozen parameters that training leaves alone,"
-                    " got"
-                    f" {name} changed: it would carry statistics of the records past"
-                    f" the noise"
+                    f" got {name} changed: it would carry statistics of the records"
+                    " past the noise"
                 )
 
 

@@ -94,10 +94,8 @@ def noise_for(
     if alone >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice"
-            f" among a"
-            f" number of trials with mean {number.mean:g} alone costs"
-            f" {format_epsilon(alone)} at"
-            f" delta {format_delta(delta)}"
+            f" among a number of trials with mean {number.mean:g} alone costs"
+            f" {format_epsilon(alone)} at delta {format_delta(delta)}"
         )
 
     def price(noise_multiplier: float) -> float:
@@ -112,10 +110,8 @@ def noise_for(
     if beside >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without"
-            f" the training"
-            f" steps the selection costs {format_epsilon(beside)} (a noised histogram,"
-            f" or parts"
-            " without an accountant)"
+            f" the training steps the selection costs {format_epsilon(beside)} (a"
+            " noised histogram, or parts without an accountant)"
         )
     return smallest_noise_multiplier(
         price, target_epsilon=target_epsilon, precision=1e-5
