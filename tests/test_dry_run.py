@@ -151,7 +151,7 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
 def test_an_engine_that_pays_nothing_is_not_tried(tmp_path, monkeypatch):
     tried = []
     monkeypatch.setattr(
-        "trainables.dry_run.rehearse", lambda *given: tried.append(given)
+        "trainables.dry_run.dry_run", lambda *given: tried.append(given)
     )
     for engine in ("sgd", "edp_sgd", "dp_sgd"):
         fields = {

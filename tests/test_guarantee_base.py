@@ -28,7 +28,7 @@ BASE = [
         )
     ),
 ]
-LIMIT = 1_900  # lines of code, of at most 88 characters
+LIMIT = 1_950  # lines of code, of at most 88 characters
 LIBRARIES = {"torch", "numpy", "scipy", "dp_accounting", "cryptography"}
 OURS = ("trainables.figures", "trainables.errors", "trainables.dp")
 

@@ -29,7 +29,7 @@ class Gap:
     baselines on its data, by the test figure `figure`: the nearest, and the first of
     another model. `best` None: there is no such trial, and `least` is the smallest
     epsilon of all. `nothing` is the figure of a model that learned nothing: the best of
-    the empty prediction's and the untrained models'; None where there is none.
+    the empty prediction's and of models without a step; None where there is none.
     """
 
     limit: float

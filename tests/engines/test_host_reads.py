@@ -37,6 +37,7 @@ EVERYWHERE = {
     "falling_order": "lengths",
     "add_clipped": "finite norms",
     "within_range": "CRF's range",
+    "_compare": "CRF's likelihood, once an epoch",
 }
 # Taken on a CPU only: behind `is_cuda`, or of the noise's pass over memory, which is
 # `add_` where nothing is compiled.

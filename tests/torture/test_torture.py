@@ -39,7 +39,7 @@ def test_bad_input_is_an_answer_or_one_line(family, seed, bench):
 
 
 def test_the_harness_sees_a_traceback(monkeypatch):
-    monkeypatch.setattr("sweep.store.sweeps.names", lambda home: 1 / 0)
+    monkeypatch.setattr("sweep.store.sweeps.sweeps", lambda home: 1 / 0)
     tally = Tally()
     run(["list"], tally, how="broken on purpose")
     assert tally.counts == {"tracebacks": 1}
@@ -49,8 +49,8 @@ def test_the_harness_sees_a_traceback(monkeypatch):
 @pytest.mark.slow  # more memory than any answer may take
 def test_the_harness_sees_what_an_answer_costs(monkeypatch):
     monkeypatch.setattr(
-        "sweep.store.sweeps.names",
-        lambda home: [str(len(bytes(BYTES + BYTES // 4) + b"1"))],
+        "sweep.store.sweeps.sweeps",
+        lambda home: [bytes(BYTES + BYTES // 4) + b"1"][1:],
     )
     assert run_process(["list"], environment={}).growth > BYTES
     ended = Ended(code=0, out="", err="", seconds=SECONDS + 1, waited=SECONDS, growth=0)

@@ -2,7 +2,7 @@
 afternoon.
 
 It imports torch, NumPy, SciPy, dp_accounting, cryptography and of this project
-`figures` and `errors` alone, and has at most 1,500 lines of code
+`figures` and `errors` alone, and has at most 1,950 lines of code
 (`tests/test_guarantee_base.py`). The reading order is in docs/guides/guarantee.md. What
 lies outside makes it fast or convenient, and is checked by it.
 """
