@@ -22,14 +22,24 @@ SkipInvalid = Annotated[
 ]
 # Of each field of `Options`: its metavar, and its help.
 _HELP = {
-    "text": ("FIELD", "Field (or column, also by number) of the text."),
+    "text": (
+        "FIELD",
+        "Field of the text: its name, a column's number, or a JMESPath expression.",
+    ),
+    "tokens": ("FIELD", "Field of the list of tokens."),
     "intent": ("FIELD", "Field of the intent."),
     "tags": ("FIELD", "Field of the BIO tags."),
     "slots": ("FIELD", "Field of the slots' spans."),
     "part": ("FIELD", "Field of train, validation or test."),
     "group": ("FIELD", "Field of the record group, such as a user."),
-    "tokenize": (None, "Tokenize at spaces only, or also at punctuation."),
+    "sentence": ("FIELD", "Column of the sentence, where a row is a token."),
+    "tokenize": (
+        None,
+        "Tokenize at spaces only, also at punctuation, or also each character of a"
+        " script without spaces.",
+    ),
     "spans": (None, "Unit of spans; default: the one that fits them."),
+    "marks": (None, "Slots in the text: [value](slot), or <slot>value</slot>."),
     "header": (None, "Whether the first line names the columns."),
     "encoding": ("NAME", "Encoding of the text; default: detected."),
 }

@@ -75,7 +75,8 @@ def describe(
 
     source = options.source(Path(name))
     found = inspection.inspect(source.located_utterances())
-    sentences = inspection.about_labels(source) + inspection.warnings(found)
+    sentences = inspection.about_labels(source) + inspection.about_counts(found)
+    sentences += inspection.warnings(found)
     by_kind = found.by_label
     if as_json:
         print_json(
@@ -142,6 +143,7 @@ def check(
         )
         return
     from sweep.imports.inspection import (
+        about_counts,
         about_labels,
         inspect,
         read_as,
@@ -155,7 +157,7 @@ def check(
     labels = None if schema is None else read_schema(schema)
     source = options.source(Path(name))
     found = inspect(source.located_utterances(), labels)
-    doubts = about_labels(source)
+    doubts = about_labels(source) + about_counts(found)
     if as_json:
         print_json(
             "data check",

@@ -54,7 +54,7 @@ def init(
     Output consists of counts and names of fields, without any text. On a terminal it
     prompts for the epsilon if none is given.
     """
-    from sweep.imports.inspection import FEW, about_labels
+    from sweep.imports.inspection import FEW, about_counts, about_labels
     from sweep.imports.start import SPACE, start
     from trainables.config.sections import LEAST_TARGET_EPSILON
     from trainables.data.schema import read_schema
@@ -88,6 +88,7 @@ def init(
         print_json("init", begun.facts())
         return
     say(*begun.sentences())
-    say(*about_labels(begun.source), style="yellow")
+    doubts = about_labels(begun.source) + about_counts(begun.counted)
+    say(*doubts, style="yellow")
     space = argument(begun.folder / SPACE)
     say(f"next: `sweep plan {space}`, `sweep run {space}`")

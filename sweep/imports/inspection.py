@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from trainables import formats
-from trainables.data.formats import Source
+from trainables.data.formats import Source, Survey
+from trainables.data.formats.fields import INNER, JOINED
+from trainables.data.formats.marks import FORMS
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS, text_hash
@@ -26,6 +28,8 @@ SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is co
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
 _ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
+_MARKED = 0.05  # share of the records from which something is no accident
+_MANY = 5  # intents that are enough to see whether they are labels
 _MOST_NAMES = 8  # of fields, in a sentence
 _SIGNS = re.compile(r"[^\w\s]|_")
 _DIGITS = re.compile(r"\d+")
@@ -34,13 +38,15 @@ _DIGITS = re.compile(r"\d+")
 @dataclass
 class Inspection:
     """Counts of a file. `labels` are those of distinct records by part, intent and
-    names of slots, `num_duplicates` how many more have an equal text. `near` counts
+    names of slots, `num_duplicates` how many more have an equal text, `num_different` of
+    which differ in case. `near` counts
     validation and test records that differ from some training record only in case,
     punctuation, numbers or the order of words; `repeated` those equal to one.
     """
 
     labels: Counter[tuple[Part, str, frozenset[str]]] = field(default_factory=Counter)
     num_duplicates: int = 0
+    num_different: int = 0
     num_read: int = 0
     num_problems: int = 0
     problems: dict[str, list[str]] = field(default_factory=dict)
@@ -135,6 +141,7 @@ def inspect(
     """
     found = Inspection()
     seen: dict[int, Part] = {}
+    exact: set[int] = set()
     shapes: list[tuple[int, Part]] = []
     group_parts: defaultdict[str, set[Part]] = defaultdict(set)
     for where, utterance in utterances:
@@ -147,14 +154,17 @@ def inspect(
         if utterance.group is not None:
             found.groups[utterance.group] += 1
             group_parts[utterance.group].add(utterance.part)
-        key = text_hash(utterance.tokens)
+        key, spelled = text_hash(utterance.tokens), hash(utterance.tokens)
         if key in seen:
             found.num_duplicates += 1
+            found.num_different += spelled not in exact
+            exact.add(spelled)
             found.repeated += (
                 "train" in (seen[key], utterance.part) and seen[key] != utterance.part
             )
             continue
         seen[key] = utterance.part
+        exact.add(spelled)
         found.labels[utterance.part, utterance.intent, slot_names(utterance)] += 1
         found.lengths.append(len(utterance.tokens))
         shapes.append((_shape(utterance), utterance.part))
@@ -216,6 +226,8 @@ def reading(source: Source) -> list[str]:
         f"{role} from {' and '.join(of)}" for role, of in facts["read"].items()
     )
     unit = f"; spans count {facts['span_unit']}" if facts["span_unit"] else ""
+    if facts["span_unit"] == "text":
+        unit = "; spans are where their text is, whatever their numbers count"
     form = (facts[key] for key in ("form", "encoding") if facts[key])
     sentences = [
         f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}.",
@@ -233,10 +245,16 @@ def reading(source: Source) -> list[str]:
         sentences.append(
             f"Slots that lost white space at an end ({facts['num_trimmed']})."
         )
-    if facts["notes"]:
-        said = ", ".join(f"{count} {what}" for what, count in facts["notes"].items())
+    if left := {
+        k: n for k, n in facts["notes"].items() if k != JOINED and not _is_inner(k)
+    }:
+        said = ", ".join(f"{count} {what}" for what, count in left.items())
         sentences.append(f"Not read: {said}.")
     return sentences
+
+
+def _is_inner(note: str) -> bool:
+    return note.startswith(INNER)
 
 
 def unread(source: Source) -> str:
@@ -249,10 +267,10 @@ def unread(source: Source) -> str:
 def about_labels(source: Source) -> list[str]:
     """Warnings where labels may have been overlooked."""
     sentences = [
-        f"The field {name} looks like labels and is not read (--{option} {name} reads"
-        f" it)."
-        for name, option in source.survey.overlooked.items()
+        f"The field {name} looks like labels and is not read ({argument} reads it)."
+        for name, argument in source.survey.overlooked.items()
     ]
+    sentences += _doubts(source.survey)
     if not source.has_intents and not source.survey.with_slots:
         sentences.append(
             "No record has an intent or a slot (--intent, --tags and --slots name"
@@ -262,6 +280,57 @@ def about_labels(source: Source) -> list[str]:
         sentences.append(
             "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding"
             " names another."
+        )
+    return sentences
+
+
+def _doubts(survey: Survey) -> list[str]:
+    """Warnings of records that look as if they were misread."""
+    kinds, of = survey.kinds, f"of {survey.num_records} records"
+    sentences = []
+    for form, (option, _) in FORMS.items():
+        number = kinds[f"marks {form}"]
+        if number > _MARKED * survey.num_records:
+            way = f"--marks {option} reads them" if option else "no option reads them"
+            sentences.append(
+                f"Texts with {form} in them, taken for words ({number} {of}; {way})."
+            )
+    if 2 * kinds["unspaced"] > survey.num_records:
+        sentences.append(
+            "Words of a script without spaces are one token, of which an encoder reads"
+            f" the first piece ({kinds['unspaced']} {of}; --tokenize characters cuts"
+            " them)."
+        )
+    if kinds["BIO names"]:
+        sentences.append(
+            "Names of slots that begin like tags, B- or I-, which may be a tag in a tag"
+            f" ({kinds['BIO names']})."
+        )
+    if survey.notes[JOINED]:
+        sentences.append(
+            f"Spans with names such as B-city and I-city were joined to whole slots"
+            f" ({survey.notes[JOINED]})."
+        )
+    if inner := {k: n for k, n in survey.notes.items() if _is_inner(k)}:
+        named = ", ".join(f"{count} {what}" for what, count in inner.items())
+        sentences.append(f"Not read, because a token has one tag: {named}.")
+    return sentences
+
+
+def about_counts(found: Inspection) -> list[str]:
+    """Warnings of counts that say that a wrong field was read."""
+    sentences = []
+    intents = found.by_label["intents"].values()
+    once = sum(counts.total() == 1 for counts in intents)
+    if len(intents) >= _MANY and 2 * once > found.parts.total():
+        sentences.append(
+            f"{once} of {len(intents)} intents occur once each, as texts do and labels"
+            " do not (--intent names another field)."
+        )
+    if found.num_different > _MARKED * found.num_read:
+        sentences.append(
+            f"{found.num_different} of {found.num_duplicates} repeated texts differ"
+            " from the first one in case."
         )
     return sentences
 

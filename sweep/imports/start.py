@@ -198,8 +198,7 @@ def _require_labels(counted: Inspection, source: Source) -> None:
     learnt.
     """
     if not counted.num_labels:
-        looks = source.survey.overlooked.items()
-        options = ", ".join(f"--{option} {name}" for name, option in looks)
+        options = ", ".join(source.survey.overlooked.values())
         hint = (
             f"try {options}" if options else "--intent, --tags and --slots name fields"
         )

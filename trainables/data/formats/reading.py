@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, takewhile, zip_longest
@@ -17,8 +17,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainables.data.formats import rasa
-from trainables.data.formats.fields import Options, fields_of, has_text, is_usual
-from trainables.data.formats.label_scheme import TAG
+from trainables.data.formats.fields import (
+    Options,
+    fields_of,
+    has_text,
+    hint,
+    is_usual,
+)
+from trainables.data.formats.names import (
+    NAMES,
+    SENTENCE,
+    TAG,
+    TOKEN,
+    TOKEN_TAG,
+)
+from trainables.data.formats.paths import name_among
 from trainables.data.records import PART_NAMES
 from trainables.errors import InvalidData, InvalidInput, kind_of, words_of
 from trainables.io.documents import DocumentProblem, parse_json
@@ -32,11 +45,20 @@ _SUFFIXES = {
     **dict.fromkeys((".yml", ".yaml", ".md"), "rasa"),
     ".json": "json",
 }
-_TEXTS = (".conll", ".iob", ".iob2", ".bio", ".txt", "")  # whose content decides
+_TEXTS = (
+    ".conll",
+    ".conllu",
+    ".iob",
+    ".iob2",
+    ".bio",
+    ".txt",
+    "",
+)  # whose content decides
 _MOST_BYTES = 1 << 30  # of a file that is held as a whole
+MOST_ROWS = 10_000_000
 _MOST_FILES, _MOST_LINES = 1_000, 100  # of a folder, of a row
 BIO_NAMES = ("seq.in", "seq.out", "label")
-_COLUMNS = ("text", "intent", "tags", "slots", "part", "group")
+_COLUMNS = (*NAMES, "sentence")
 _COMMENT = re.compile(r"#\s*(\w+)\s*[:=]\s*(.*?)\s*$")
 _COMMENTS = {"intent": "intent", "label": "intent", "part": "part", "split": "part"}
 _COMMENTS |= {"group": "group"}
@@ -73,11 +95,15 @@ class File:
     form: str
     encoding: str = "utf-8"
     part: str | None = None
+    line_end: str = "\n"
 
     def text(self) -> str:
         """The whole file. Raises: InvalidData where it is too long or not in its
         encoding.
         """
+        if self.line_end == "\r":
+            whole = replace(self, line_end="\n").text()
+            return whole.replace("\r", "\n")
         if self.encoding == "utf-8":
             return file_text(self.path, max_bytes=_MOST_BYTES)
         if self.path.stat().st_size > _MOST_BYTES:
@@ -93,7 +119,7 @@ class File:
 
     def lines(self) -> Iterator[tuple[str, str] | InvalidData]:
         """(file and line, line) or a problem."""
-        if self.encoding == "utf-8":
+        if self.encoding == "utf-8" and self.line_end == "\n":
             return file_lines(self.path)
         return file_lines(
             self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode()))
@@ -187,6 +213,10 @@ def _file(path: Path, options: Options, form: str | None) -> File:
     if found in ("excel", "parquet"):
         return File(path, found, encoding="")
     file = File(path, found or "", options.encoding or _encoding(path))
+    with path.open("rb") as opened:
+        head = opened.read(1 << 16)
+    if b"\r" in head and b"\n" not in head:
+        file = replace(file, line_end="\r")  # of an old Mac
     if found == "rasa" and form is None and not rasa.recognizes(file.text()):
         found, seen = None, f"a file {suffix} without nlu"
     elif found is None and suffix in _TEXTS:
@@ -194,8 +224,7 @@ def _file(path: Path, options: Options, form: str | None) -> File:
     elif found is None:
         seen = f"a file {suffix}"
     if found is None:
-        with path.open("rb") as opened:
-            seen = "bytes that are no text" if b"\0" in opened.read(1 << 16) else seen
+        seen = "bytes that are no text" if b"\0" in head else seen
         raise InvalidInput(
             f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format"
             f" names it;"
@@ -259,7 +288,7 @@ def _form_of_text(file: File) -> str | None:
     head = _head(file)
     first = next((x for x in head if not _is_comment(x) and _DOCUMENT not in x), "")
     row = _columns(first)
-    if len(row) > 1 and TAG.fullmatch(row[-1]):
+    if len(row) > 1 and (TAG.fullmatch(row[-1]) or _is_numbered(file)):
         return "conll"
     if first.startswith(_LABEL):
         return "fasttext"
@@ -295,6 +324,93 @@ def rows(files: Iterable[File], options: Options, notes: Counter[str]) -> Rows:
                 if isinstance(row, Row)
                 else row
             )
+
+
+def sentences(
+    rows: Rows, options: Options, *, is_table: bool
+) -> Iterator[tuple[Row | InvalidData, Options]]:
+    """Each row, or the rows of a sentence as one where a row is a token, with the
+    options that read it.
+
+    Raises: InvalidInput for an option that is no column of a table, or where no
+        sentences are found in the column that is said to number them.
+    """
+    whole: Row | None = None
+    columns: tuple[str, str, str] | None = None
+    names: Options | None = None
+    for row in rows:
+        if isinstance(row, InvalidData):
+            yield row, options
+            continue
+        fields = row.fields
+        if names is None:
+            names = by_name(options, list(fields)) if is_table else options
+            columns = _of_tokens_by_row(fields, names)
+            if columns is not None:
+                at, token, tag = columns
+                names = replace(names, text=token, tags=tag, sentence=at)
+        if columns is None:
+            yield row, names
+            continue
+        at, token, tag = columns
+        if not _is_token(columns, fields):
+            yield InvalidData(f"expected a token and its tag in {row.where}"), names
+            continue
+        listed = {token: [fields[token].strip()], tag: [fields[tag].strip()]}
+        is_same = whole is not None and fields[at] in ("", None, whole.fields[at])
+        if whole is not None and is_same:
+            for name, value in listed.items():
+                whole.fields[name] += value
+            continue
+        if whole is not None:
+            yield whole, names
+        whole = row._replace(fields={**fields, **listed})
+    if whole is not None and names is not None:
+        yield whole, names
+
+
+def _of_tokens_by_row(
+    fields: Mapping[str, Any], options: Options
+) -> tuple[str, str, str] | None:
+    """The fields of the sentence, the token and its tag; None where a row is a record.
+
+    Raises: InvalidInput where --sentence is given and a row is no token.
+    """
+    names = tuple(fields)
+    spelled = {name.strip().lower(): name for name in reversed(names)}
+    usual = (
+        (options.sentence, SENTENCE),
+        (options.text or options.tokens, (*TOKEN, *NAMES["text"], *NAMES["tokens"])),
+        (options.tags, (*TOKEN_TAG, *NAMES["tags"])),
+    )
+    found = [
+        name_among(given, names)
+        if given is not None
+        else next((spelled[name] for name in known if name in spelled), None)
+        for given, known in usual
+    ]
+    at, token, tag = found
+    if at and token and tag and _is_token((at, token, tag), fields):
+        return at, token, tag
+    if options.sentence is not None:
+        raise InvalidInput(
+            f"expected a token and its tag in each row of --sentence {options.sentence}"
+            " (--text and --tags name their columns)"
+        )
+    return None
+
+
+def _is_token(columns: tuple[str, str, str], fields: Mapping[str, Any]) -> bool:
+    """Whether a row has a sentence's number, a token and a tag."""
+    at, token, tag = (fields.get(name) for name in columns)
+    return (
+        isinstance(at, str | int | None)
+        and isinstance(token, str)
+        and isinstance(tag, str)
+        and len(token.split()) == 1
+        and len(tag.split()) == 1
+        and TAG.fullmatch(tag.strip()) is not None
+    )
 
 
 # ---- JSON
@@ -344,30 +460,30 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         elif isinstance(document, list) and isinstance(document[0], dict):
             seen = f"a list of objects with the keys {_shown(document[0])}"
         raise InvalidData(
-            f"expected a list of records with a text in {file.path}, got {seen} (--text"
-            f" names the"
-            f" field; {_CONVERT})"
+            f"expected a list of records with a text in {file.path}, got {seen}"
+            f"{hint(options, _objects(document))} ({_CONVERT})"
         )
     ends = [
         next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists
     ]
-    in_parts = len(lists) > 1 and all(end.lower() in PART_NAMES for end in ends)
+    parts = [_OWN_PART.search(end.lower()) for end in ends]
+    in_parts = len(lists) > 1 and all(parts)
     firsts = [listed[:1] for _, listed in lists]
     by_intent = all(
         isinstance(each, dict) and isinstance(each.get("data"), list)
         for [each] in firsts
     )
     if len(lists) > 1 and not in_parts and not by_intent:
-        named = _shown([".".join(keys) for keys, _ in lists])
+        shown = _shown([".".join(keys) for keys, _ in lists])
         raise InvalidData(
-            f"expected one list of records in {file.path}, got {named} ({_CONVERT})"
+            f"expected one list of records in {file.path}, got {shown} ({_CONVERT})"
         )
-    for (trail, listed), end in zip(lists, ends, strict=True):
+    for (trail, listed), end, named in zip(lists, ends, parts, strict=True):
         at = " ".join((str(file.path), ".".join(trail))).strip()
         for number, value in enumerate(listed, start=1):
             intent, part = (
                 end if by_intent and trail else None,
-                end if in_parts else None,
+                named[1] if in_parts and named else None,
             )
             yield _json_row(value, f"{at} object {number}", intent, part)
 
@@ -396,6 +512,23 @@ def _lists(
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield from _lists(inner, (*keys, key), options)
+
+
+def _objects(document: Any) -> list[Any]:
+    """The longest list of objects in a document, or the document itself."""
+    found = [document]
+    places = [document]
+    while places:
+        value = places.pop()
+        inner = list(value.values()) if isinstance(value, dict) else value
+        if not isinstance(inner, list):
+            continue
+        if isinstance(value, list) and isinstance([*value, 0][0], dict):
+            if found == [document] or len(value) > len(found):
+                found = value
+        else:
+            places += inner
+    return found
 
 
 # ---- tables
@@ -437,9 +570,11 @@ def _with_names(
             has_names = _has_names(row, options, path)
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
-                stripped = [cell.strip() for cell in row]
-                names = [n.lower() if is_usual(n.lower()) else n for n in stripped]
-            if len(set(names)) < len(names):
+                names = [cell.strip() for cell in row]
+            if len(
+                {name.lower() for name in names if is_usual(name)}
+                | {name for name in names if not is_usual(name)}
+            ) < len(names):
                 raise InvalidInput(
                     f"expected each column of {path} to have a name of its own"
                 )
@@ -447,8 +582,12 @@ def _with_names(
                 supposed = {
                     place: name for place, name in enumerate(names) if is_usual(name)
                 }
-            if not has_text(dict.fromkeys(names), by_name(options, names)):
-                raise InvalidInput(_unknown(path, len(names)))
+            known = by_name(options, names)
+            if not has_text(dict.fromkeys(names), known) and not _has_tokens(names):
+                heads = (cell for cell in cells if isinstance(cell, tuple))
+                some = [dict(zip(names, row, strict=False)) for _, row in heads]
+                way = hint(options, some if has_names else ())
+                raise InvalidInput(_unknown(path, len(names), way))
             if has_names:
                 continue
         if len(row) != len(names):
@@ -456,7 +595,8 @@ def _with_names(
                 f"expected {len(names)} columns in {where}, got {len(row)}"
             )
         elif any(
-            row[place].strip().lower() == name for place, name in supposed.items()
+            row[place].strip().lower() == name.lower()
+            for place, name in supposed.items()
         ):
             raise InvalidInput(
                 f"expected --header or --no-header for {path}: a word of its first"
@@ -473,7 +613,8 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
     """
     if options.header is not None:
         return options.header
-    if any(is_usual(cell.strip().lower()) for cell in row) or options.text in row:
+    given = options.text or options.tokens
+    if any(map(is_usual, row)) or (given and name_among(given, tuple(row))):
         return True
     if options.text is not None:
         raise InvalidInput(
@@ -491,8 +632,8 @@ def by_name(options: Options, names: list[str]) -> Options:
     """
     changed: dict[str, Any] = {}
     for role in _COLUMNS:
-        given: str | None = getattr(options, role)
-        if given is None or given in names:
+        given: str | None = getattr(options, role, None)
+        if given is None or name_among(given, tuple(names)):
             continue
         if not given.isdecimal() or not 1 <= int(given) <= len(names):
             raise InvalidInput(
@@ -504,14 +645,18 @@ def by_name(options: Options, names: list[str]) -> Options:
     return replace(options, **changed)
 
 
-def _unknown(path: Path, count: int) -> str:
+def _has_tokens(names: Collection[str]) -> bool:
+    """Whether columns are those of a sentence and a token."""
+    usual = {name.lower() for name in names}
+    return not usual.isdisjoint(SENTENCE) and not usual.isdisjoint(TOKEN)
+
+
+def _unknown(path: Path, count: int, way: str = "") -> str:
     # The first line may be a private record: it is not quoted.
     return (
         f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path},"
-        f" none of whose"
-        " columns is named text, utterance or the like (--intent, --tags and --slots;"
-        " --no-header"
-        " where the first line is a record)"
+        " none of whose columns is named text, utterance or the like (--intent, --tags"
+        f" and --slots; --no-header where the first line is a record){way}"
     )
 
 
@@ -577,7 +722,12 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
 
     try:
         sheets = pd.read_excel(
-            file.path, sheet_name=None, header=None, dtype=str, engine="openpyxl"
+            file.path,
+            sheet_name=None,
+            header=None,
+            dtype=object,
+            na_filter=False,
+            engine="openpyxl",
         )
     except ImportError:
         raise InvalidInput(
@@ -597,9 +747,9 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
             f"expected one sheet in {file.path}, or a sheet a part, got {named}"
         )
     for name, sheet in sheets.items():
-        listed = enumerate(sheet.fillna("").itertuples(index=False), start=1)
+        listed = enumerate(sheet.itertuples(index=False), start=1)
         cells = (
-            (f"{file.path} {name} row {n}", [str(cell) for cell in row])
+            (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
         for row in _with_names(cells, file.path, options):
@@ -608,6 +758,15 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
                 if isinstance(row, Row)
                 else row
             )
+
+
+def _cell(value: Any) -> str:
+    """A value as a sheet shows it: TRUE, a whole number, a day without a time."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).removesuffix(" 00:00:00")
 
 
 def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
@@ -620,7 +779,9 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
     number = 0
     try:
         if file.path.suffix.lower() == ".parquet":
-            table = pyarrow.parquet.read_table(file.path)
+            opened = pyarrow.parquet.ParquetFile(file.path)
+            _require_rows(opened.metadata.num_rows, file.path)
+            table = opened.read()
         else:
             mapped = pyarrow.memory_map(str(file.path))
             is_file = mapped.read(6) == b"ARROW1"
@@ -631,6 +792,7 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
                 else pyarrow.ipc.open_stream(mapped)
             )
             table = opened.read_all()
+            _require_rows(table.num_rows, file.path)
         classes = _classes(table.schema.metadata or {})
         for batch in table.to_batches(max_chunksize=1_000):
             for values in batch.to_pylist():
@@ -642,6 +804,15 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
         raise InvalidData(
             f"expected Parquet or Arrow in {file.path}, got {said}"
         ) from None
+
+
+def _require_rows(number: int, path: Path) -> None:
+    """Raises: InvalidInput for a small file of many equal rows, before they are read."""
+    if number > MOST_ROWS:
+        raise InvalidInput(
+            f"expected at most {MOST_ROWS} rows in {path}, got {number}: a part of them"
+            " is read from a file of its own"
+        )
 
 
 def _classes(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
@@ -683,6 +854,7 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
     said: dict[str, Any] = {}
     tokens: list[list[str]] = []
     where, is_whole = "", True
+    is_numbered = _is_numbered(file)
     for found in chain(file.lines(), [("", "")]):
         if isinstance(found, InvalidData):
             yield found
@@ -691,18 +863,37 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
         at, line = found
         if not line.strip():
             if tokens and is_whole:
-                yield _of_tokens(tokens, said, where, options)
+                yield _of_tokens(tokens, said, where, options, is_numbered)
             tokens, said, is_whole = [], {}, True
-        elif _is_comment(line):
+        elif _is_comment(line) or (is_numbered and line.startswith("#")):
             match = _COMMENT.match(line)
             if match and match[1].lower() in _COMMENTS and match[2]:
                 said[_COMMENTS[match[1].lower()]] = match[2]
         elif not line.startswith(_DOCUMENT):
             where = where if tokens else at
-            tokens.append(_columns(line))
+            row = _columns(line)
+            if not (is_numbered and _PART_OF_TOKENS.fullmatch(row[0])):
+                tokens.append(row)
 
 
 _DOCUMENT, _LABEL = "-DOCSTART-", "__label__"
+_PART_OF_TOKENS = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: several words, an empty one
+
+
+def _is_numbered(file: File) -> bool:
+    """Whether the first of three columns or more counts the words of each record."""
+    last, highest = -1, 0
+    for line in _head(file, 100):
+        row = _columns(line)
+        if line.startswith("# ") or _PART_OF_TOKENS.fullmatch(row[0]):
+            continue
+        if len(row) < 3 or not row[0].isdecimal():
+            return False
+        number = int(row[0])
+        if number not in (0, 1, last + 1):
+            return False
+        last, highest = number, max(highest, number)
+    return highest > 1
 
 
 def _is_comment(line: str) -> bool:
@@ -720,7 +911,11 @@ def _columns(line: str) -> list[str]:
 
 
 def _of_tokens(
-    tokens: list[list[str]], said: dict[str, Any], where: str, options: Options
+    tokens: list[list[str]],
+    said: dict[str, Any],
+    where: str,
+    options: Options,
+    is_numbered: bool,
 ) -> Row | InvalidData:
     width = len(tokens[0])
     if width < 2 or any(len(row) != width for row in tokens):
@@ -728,9 +923,10 @@ def _of_tokens(
             f"expected the same columns for each token of the record at {where}"
         )
     names = [str(number) for number in range(1, width + 1)]
-    if options.text is None:
-        names[0] = "tokens"
-    if options.tags is None:
+    has_tags = all(TAG.fullmatch(row[-1]) for row in tokens)
+    if options.text is None and options.tokens is None:
+        names[is_numbered] = "tokens"
+    if options.tags is None and (has_tags or not is_numbered):
         names[-1] = "tags"
     return Row(
         where,

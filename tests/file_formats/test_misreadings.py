@@ -1,0 +1,339 @@
+"""What is easily read wrong in silence: it is read right, or a warning or a refusal with
+its count says so, and a line that is printed reads it whole when it is copied.
+"""
+
+import gzip
+import json
+import re
+import shlex
+import zipfile
+
+import pytest
+
+from sweep import cli
+from tests.lines import read_lines, write_lines
+from tests.refusals import refused
+from tests.utterances import said
+from trainables.data.formats import Options, open_source, reading
+from trainables.errors import InvalidData
+
+
+def source(path, content, **options):
+    if isinstance(content, str):
+        path.write_text(content, newline="")
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(content))
+    else:
+        write_lines(path, content)
+    return open_source(path, options=Options(**options))
+
+
+def run(capsys, *words):
+    code = cli.run(words)
+    found = capsys.readouterr()
+    return code, found.out + found.err
+
+
+BOOK = said("a table for [people : two]", "book")
+NESTED = [
+    {
+        "user": {"text": "a table for two"},
+        "annotation": {"intent": {"name": "book"}},
+        "labels": [{"slot": "people", "span": {"from": 12, "to": 15}}],
+    },
+    {
+        "user": {"text": "no thanks"},
+        "annotation": {"intent": {"name": "decline"}},
+        "labels": [],
+    },
+]
+COUNTED = [
+    {"body": {"said it": 5, "words": "a table for two"}, "goal": "book"}
+    | {"marks": [{"kind": {"type": "people"}, "at": {"offset": 12, "length": 3}}]},
+    {"body": {"words": "no thanks"}, "goal": "decline", "marks": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "line"),
+    [
+        (
+            "a.jsonl",
+            NESTED,
+            "--text user.text --intent annotation.intent.name --slots"
+            " 'labels[].{name: slot, start: span.from, end: span.to}'",
+        ),
+        ("a.json", {"a": {"of": NESTED}}, "--text user.text"),
+    ],
+)
+def test_the_printed_line_reads_the_whole_file(name, records, line, tmp_path, capsys):
+    path, to = tmp_path / name, tmp_path / "out.jsonl"
+    with pytest.raises(InvalidData):
+        source(path, records)
+    code, out = run(capsys, "data", "check", str(path))
+    assert code == 2
+    assert line in out
+    options = shlex.split(re.search(r"\(try (.*?)\) ?(\(`|$)", out.strip(), re.M)[1])
+    code, out = run(capsys, "data", "convert", str(path), "--to", str(to), *options)
+    assert code == 0, out
+    first, second = read_lines(to)
+    assert first["tokens"] == list(BOOK.tokens)
+    assert (first["tags"], first["intent"]) == (list(BOOK.tags), "book")
+    assert (set(second["tags"]), second["intent"]) == ({"O"}, "decline")
+
+
+def test_offset_and_length_may_be_nested(tmp_path):
+    slots = (
+        "marks[].{name: kind.type, start: at.offset, end: sum([at.offset, at.length])}"
+    )
+    options = {"text": "body.words", "intent": "GOAL", "slots": slots}
+    found = source(tmp_path / "a.jsonl", COUNTED, **options)
+    assert list(found.utterances()) == [BOOK, said("no thanks", "decline")]
+    with refused("the field goals .--intent.", InvalidData):
+        source(tmp_path / "a.jsonl", COUNTED, **{**options, "intent": "goals"})
+    with refused(r"values of --slots spans\[\].a in .* none in 2 records"):
+        source(tmp_path / "a.jsonl", COUNTED, **{**options, "slots": "spans[].a"})
+
+
+def test_labels_that_are_nested_are_named_with_their_path(tmp_path):
+    rows = [{"text": row["user"]["text"], **row} for row in NESTED]
+    survey = source(tmp_path / "a.jsonl", rows, slots="labels").survey
+    assert survey.overlooked == {
+        "annotation.intent.name": "--intent annotation.intent.name"
+    }
+    options = {"intent": "annotation.intent.name", "slots": "labels[].{name: slot}"}
+    assert source(tmp_path / "a.jsonl", rows, **options).survey.overlooked == {}
+
+
+@pytest.mark.parametrize("given", ["City", "CITY", "3"])
+def test_a_column_is_named_in_any_case_or_by_number(tmp_path, given):
+    table = "Text,Label,City\nto oslo,book,Oslo\nstop,cancel,Rome\n"
+    found = source(tmp_path / "a.csv", table, intent=given)
+    assert [each.intent for each in found.utterances()] == ["Oslo", "Rome"]
+    assert dict(found.survey.read) == {("text", "Text"): 2, ("intent", "City"): 2}
+
+
+CITY = said("fly to [city : New York] now")
+TOKENS = [
+    ("fly", "O"),
+    ("to", "O"),
+    ("New", "B-city"),
+    ("York", "I-city"),
+    ("now", "O"),
+]
+LUIS = {"entity": "trip", "startPos": 0, "endPos": 14}
+INNER = {"entity": "city", "startPos": 7, "endPos": 14}
+RIGHT = [
+    (
+        "numbered.conll",
+        "".join(f"{n}\t{w}\tX\t{t}\n" for n, (w, t) in enumerate(TOKENS, start=1)),
+        {},
+        [CITY],
+    ),
+    (
+        "a.conllu",
+        "# text = in the end O\n1-2\tdel\t_\t_\n1\tde\t_\t_\n2\tel\t_\t_\n\n1\tso\t_\t_\n",
+        {},
+        [said("de el"), said("so")],
+    ),
+    (
+        "a.csv",
+        "Sentence #,Word,Tag\n"
+        + "".join(f"{'' if n else 'Sentence: 1'},{w},{t}\n" for n, (w, t) in enumerate(TOKENS))
+        + "Sentence: 2,so,O\n",
+        {},
+        [CITY, said("so")],
+    ),
+    (
+        "a.csv",
+        "of;what;is\n" + "".join(f"7;{w};{t}\n" for w, t in TOKENS) + "8;so;O\n",
+        {"text": "what", "tags": "is", "sentence": "1", "header": True},
+        [CITY, said("so")],
+    ),
+    *(
+        (
+            "a.jsonl",
+            [
+                {
+                    "text": "fly to New York now",
+                    "entities": [
+                        {key: "B-city", "word": "New", "start": 7, "end": 10},
+                        {key: "I-city", "word": "Yo", "start": 11, "end": 13},
+                        {key: "I-city", "word": "##rk", "start": 13, "end": 15},
+                    ],
+                }
+            ],
+            {},
+            [CITY],
+        )
+        for key in ("entity", "entity_group")
+    ),
+    (
+        "a.jsonl",
+        [{"text": "a", "options": [{"id": "x"}], "accept": ["x"], "answer": "accept"}],
+        {},
+        [said("a", "x")],
+    ),
+    (
+        "a.json",
+        {"train": [["a b", "x"]], "oos_val": [["c", "oos"]], "oos_test": [["d", "y"]]},
+        {},
+        [
+            said("a b", "x"),
+            said("c", "oos", part="validation"),
+            said("d", "y", part="test"),
+        ],
+    ),
+    ("a.csv", "text,intent\rplay jazz,music\rstop,music\r", {}, [
+        said("play jazz", "music"), said("stop", "music")]),
+    (
+        "a.csv",
+        "Example,intent\nfly to [New York](city) now,go\n",
+        {"text": "example", "marks": "brackets"},
+        [said("fly to [city : New York] now", "go")],
+    ),
+    (
+        "a.tsv",
+        "text\tintent\nfly to <city>New York</city> now\tgo\nto <city>Rome\tgo\n",
+        {"marks": "elements"},
+        [said("fly to [city : New York] now", "go"), None],
+    ),
+    (
+        "a.jsonl",
+        [{"text": "天气怎么样 ok?", "slots": [["what", 0, 2, "天气"]]}],
+        {"tokenize": "characters"},
+        [said("[what : 天 气] 怎 么 样 ok ?")],
+    ),
+    (
+        "a.jsonl",
+        [
+            {"text": "an editor, ok", "slots": [
+                {"name": "what", "start": 5, "end": 5, "text": "editor"}]},
+            {"text": "on USB-stick", "slots": [
+                {"name": "what", "start": 8, "end": 8, "text": "USB-stick"}]},
+        ],
+        {"tokenize": "punctuation"},
+        [said("an [what : editor] , ok"), said("on [what : USB-stick]")],
+    ),
+    (
+        "a.json",
+        {"utterances": [{"text": "fly to New York now", "entities": [
+            {"category": "city", "offset": 7, "length": 8}]}]},
+        {},
+        [CITY],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "options", "expected"), RIGHT)
+def test_what_people_have_is_read_right(tmp_path, name, content, options, expected):
+    found = list(source(tmp_path / name, content, **options).utterances())
+    for got, want in zip(found, expected, strict=True):
+        assert isinstance(got, InvalidData) if want is None else got == want
+
+
+def test_an_archive_is_read_as_what_is_in_it(tmp_path):
+    table = b"text,intent\nto oslo,book\n,x\n"
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(table))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("mine/train.csv", table)
+        archive.writestr("mine/test.csv", table)
+        archive.writestr("__MACOSX/train.csv", table)
+    for name, parts in (("a.csv.gz", ["train"]), ("a.zip", ["train", "test"])):
+        found = list(open_source(tmp_path / name, options=Options()).utterances())
+        read = [each for each in found if not isinstance(each, InvalidData)]
+        assert read == [said("to oslo", "book", part=part) for part in parts]
+        problems = [str(each) for each in found if isinstance(each, InvalidData)]
+        assert len(problems) == len(parts)
+        assert all(f" in {tmp_path / name}" in each for each in problems), problems
+    (tmp_path / "b.zip").write_bytes(b"no archive")
+    with refused("an archive without damage in .*b.zip", InvalidData):
+        open_source(tmp_path / "b.zip", options=Options())
+    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.writestr("../out.csv", table)
+    with refused("no paths out of the archive in .*c.zip", InvalidData):
+        open_source(tmp_path / "c.zip", options=Options())
+
+
+def test_a_sheet_is_read_as_it_shows(tmp_path):
+    import datetime
+
+    import pandas as pd
+
+    names = ["None", "null", "NA", True, 7, 2.0, datetime.date(2026, 1, 2), "greet"]
+    rows = {"text": [f"say {n}" for n in range(8)], "intent": names}
+    pd.DataFrame(rows).to_excel(tmp_path / "a.xlsx", index=False)
+    found = open_source(tmp_path / "a.xlsx", options=Options()).utterances()
+    assert [each.intent for each in found] == [
+        *("None", "null", "NA", "TRUE", "7", "2", "2026-01-02", "greet")
+    ]
+
+
+def test_words_are_no_records_and_numbers_no_words(tmp_path):
+    words = "word\ttags\n" + "".join(f"{word}\t{tag}\n" for word, tag in TOKENS)
+    with refused("one word in each of 5 records .*--sentence"):
+        source(tmp_path / "a.tsv", words, text="word")
+    rows = "".join(f"{n}\tword\tO\n" for n in range(1, 4))
+    with refused(r"got 1, 2, 3 and so on in 1 of 1 records \(--text 2"):
+        source(tmp_path / "a.conll", rows, text="1")
+
+
+def test_rows_are_limited_like_bytes(tmp_path, monkeypatch):
+    import pandas as pd
+
+    monkeypatch.setattr(reading, "MOST_ROWS", 3)
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"text": ["a"] * 4, "intent": ["x"] * 4}).to_parquet(path)
+    with refused("at most 3 rows in .*a.parquet, got 4"):
+        open_source(path, options=Options())
+    with refused("at most 3 records"):
+        source(tmp_path / "a.jsonl", [{"text": "a"}] * 4)
+
+
+def _fields(text, **more):
+    return {"text": text, "intent": "x", **more}
+
+
+_SPANS = [{"start": 0, "end": 3, "entity": "B-city", "word": "New"}]
+DOUBTFUL = [
+    (
+        [_fields("play [jazz](what)")] * 2,
+        r"\[value\]\(slot\) .*2 of 2.*--marks brackets",
+    ),
+    ([_fields("play <a>jazz</a>")] * 2, "<slot>value</slot> .*--marks elements"),
+    ([_fields("play {what}")] * 2, "{slot} in them.*no option"),
+    ([_fields("play [what : jazz]")] * 2, "slot : value.*no option"),
+    ([_fields("天气怎么样天气怎么样")] * 2, "2 of 2 records; --tokenize characters"),
+    ([_fields("New York", slots=_SPANS)], r"joined to whole slots \(1\)"),
+    ([_fields("a b", tags=["B-B-city", "I-B-city"])], r"B- or I-, .*\(2\)"),
+    (
+        [_fields("fly to New York now", entities=[{**LUIS, "children": [INNER]}])],
+        r"1 entities inside of others \(city\)",
+    ),
+    ([{"text": f"a {n}", "intent": f"a {n}"} for n in range(6)], "6 of 6 intents"),
+    ([_fields("Play"), _fields("play"), _fields("stop")], "1 of 1 repeated texts"),
+    (
+        [_fields("a", meta={"intent": "y"}), _fields("b", meta={"intent": "z"})],
+        "meta.intent looks like labels .*--intent meta.intent",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "words"), DOUBTFUL)
+def test_what_may_be_misread_is_a_warning(rows, words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "a.jsonl"
+    write_lines(path, rows)
+    for command in ("check", "describe"):
+        _, out = run(capsys, "data", command, str(path), "--json")
+        assert any(re.search(words, each) for each in json.loads(out)["warnings"]), out
+    many = [
+        {**row, "text": f"{row['text']} {n}"} if "slots" not in row else row
+        for n in range(60)
+        for row in rows
+    ]
+    if "tags" in rows[0] or "repeated" in words or "intents" in words:
+        return
+    write_lines(path, many)
+    code, out = run(capsys, "init", str(path), "--to", "mine", "--epsilon", "8")
+    assert code == 0 or "expected at least" in out, out
