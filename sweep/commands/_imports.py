@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from sweep.commands._output import say
 from trainables.data.formats import Options, Source, open_source
 
 Data = Annotated[
@@ -19,6 +21,10 @@ Data = Annotated[
 ]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Skip records that cannot be read.")
+]
+NoSample = Annotated[
+    bool,
+    typer.Option("--no-sample", help="On a terminal, do not show three records."),
 ]
 # Of each field of `Options`: its metavar, and its help.
 _HELP = {
@@ -68,6 +74,14 @@ class Reading:
                     f"expected --encoding to be one such as cp1250, got {encoding!r}"
                 ) from None
         return open_source(data, options=self.options, form=self.form)
+
+
+def say_samples(source: Source, *, no_sample: bool) -> None:
+    """Show some records as they were read, on a terminal alone: they are private."""
+    from sweep.imports.inspection import samples
+
+    if sys.stdout.isatty() and not no_sample:
+        say(*samples(source), style="dim")
 
 
 def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:

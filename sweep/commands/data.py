@@ -122,10 +122,11 @@ def check(
     ] = None,
     *,
     options: own.Reading,
+    no_sample: own.NoSample = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a whole corpus and report damaged records by file and line, without their
-    text.
+    text. On a terminal it shows the first three records as they were read.
 
     At most five problems of a kind are listed and the others are counted. With --schema
     a label outside the schema is a problem. Warnings concern few records, rare labels,
@@ -175,6 +176,7 @@ def check(
         )
     else:
         say(*reading(source))
+        own.say_samples(source, no_sample=no_sample)
         for kind, listed in found.problems.items():
             say(*listed)
             if more := found.kinds[kind] - len(listed):

@@ -10,24 +10,27 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from trainables import formats
+from trainables.data.bio import slots_lenient
 from trainables.data.formats import Source, Survey
 from trainables.data.formats.fields import INNER, JOINED
 from trainables.data.formats.marks import FORMS
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS, text_hash
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, one_line
 
 FEW = 5  # a label with fewer records reveals something about them
 SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
 _ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
+_SAMPLES, _SAMPLE_CHARACTERS = 3, 400
 _MARKED = 0.05  # share of the records from which something is no accident
 _MANY = 5  # intents that are enough to see whether they are labels
 _MOST_NAMES = 8  # of fields, in a sentence
@@ -250,6 +253,31 @@ def reading(source: Source) -> list[str]:
     }:
         said = ", ".join(f"{count} {what}" for what, count in left.items())
         sentences.append(f"Not read: {said}.")
+    return sentences
+
+
+def samples(source: Source) -> list[str]:
+    """The first records as they were read, each with the fields that it came from: for
+    a terminal alone, because they are texts.
+    """
+    names = {role: name for (role, name) in reversed(source.survey.read)}
+
+    def of(*roles: str) -> str:
+        there = [f"{names[role]}" for role in roles if role in names]
+        return f" ({', '.join(there)})" if there else ""
+
+    found = (each for each in source.utterances() if isinstance(each, Utterance))
+    sentences = []
+    for utterance in islice(found, _SAMPLES):
+        words = list(utterance.tokens)
+        for name, start, end in slots_lenient(utterance.tags):
+            words[start] = f"[{words[start]}"
+            words[end - 1] = f"{words[end - 1]} : {name}]"
+        told = [f"text{of('text', 'tokens', 'annotated', 'slots', 'tags')}"]
+        told[0] += f": {' '.join(words)}"
+        if utterance.intent != NO_INTENT:
+            told.append(f"intent{of('intent')}: {utterance.intent}")
+        sentences.append(one_line("; ".join(told), characters=_SAMPLE_CHARACTERS))
     return sentences
 
 
