@@ -210,7 +210,7 @@ def read_as(source: Source) -> dict[str, Any]:
         "span_unit": source.unit,
         "read": {role: sorted(names[role]) for role in _ROLES if role in names},
         "unread": survey.ignored,
-        "overlooked": survey.overlooked,
+        "overlooked": {k: each.option for k, each in survey.overlooked.items()},
         "num_read": survey.num_records,
         "num_with_intent": survey.with_intent,
         "num_with_slot": survey.with_slots,
@@ -260,7 +260,7 @@ def samples(source: Source) -> list[str]:
     """The first records as they were read, each with the fields that it came from: for
     a terminal alone, because they are texts.
     """
-    names = {role: name for (role, name) in reversed(source.survey.read)}
+    names = dict(reversed(source.survey.read))
 
     def of(*roles: str) -> str:
         there = [f"{names[role]}" for role in roles if role in names]
@@ -295,8 +295,9 @@ def unread(source: Source) -> str:
 def about_labels(source: Source) -> list[str]:
     """Warnings where labels may have been overlooked."""
     sentences = [
-        f"The field {name} looks like labels and is not read ({argument} reads it)."
-        for name, argument in source.survey.overlooked.items()
+        f"The field {name} looks like labels and is not read ({each.argument} reads"
+        " it)."
+        for name, each in source.survey.overlooked.items()
     ]
     sentences += _doubts(source.survey)
     if not source.has_intents and not source.survey.with_slots:

@@ -198,7 +198,8 @@ def _require_labels(counted: Inspection, source: Source) -> None:
     learnt.
     """
     if not counted.num_labels:
-        options = ", ".join(source.survey.overlooked.values())
+        looks = source.survey.overlooked.values()
+        options = " ".join(each.argument for each in looks)
         hint = (
             f"try {options}" if options else "--intent, --tags and --slots name fields"
         )

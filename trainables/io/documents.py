@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -156,7 +156,8 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.mapping)
 class _TextLoader(_Loader):
     """Every scalar as it is written."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+_TextLoader.yaml_implicit_resolvers = {}
 
 
 def _wrong(words: str, place: Any) -> yaml.MarkedYAMLError:

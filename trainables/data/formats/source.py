@@ -72,12 +72,10 @@ class Survey:
         return sorted(self.unread)
 
     @property
-    def overlooked(self) -> dict[str, str]:
-        """Fields that look like labels and are not read, with the options that read
-        them, as on a command line.
-        """
+    def overlooked(self) -> dict[str, Column]:
+        """Fields that look like labels and are not read."""
         found = sorted(self.unread.items())
-        return {name: each.argument for name, each in found if each.option is not None}
+        return {name: each for name, each in found if each.option is not None}
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
         """The unit of spans: as declared, else the one in which most of them have their
