@@ -336,3 +336,26 @@ def test_what_may_be_misread_is_a_warning(rows, words, tmp_path, capsys, monkeyp
     write_lines(path, many)
     code, out = run(capsys, "init", str(path), "--to", "mine", "--epsilon", "8")
     assert code == 0 or "expected at least" in out, out
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "more", "is_shown"),
+    [(True, (), True), (True, ("--no-sample",), False), (False, (), False)],
+)
+def test_records_are_shown_on_a_terminal_alone(
+    is_terminal, more, is_shown, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"Text": f"fly to Rome {n}", "goal": "go", "slots": [[7, 11, "city"]]}
+        for n in range(90)
+    ]
+    write_lines(tmp_path / "a.jsonl", rows)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    for words in (("data", "check"), ("init", "--epsilon", "8", "--to", "mine")):
+        given = (*words, "a.jsonl", "--intent", "goal", *more)
+        code, out = run(capsys, *given)
+        shown = "text (Text, slots): fly to [Rome : city] 2; intent (goal): go"
+        assert code == 0, out
+        assert (shown in " ".join(out.split())) == is_shown
+        assert ("Rome" in out) == is_shown
