@@ -2,7 +2,6 @@
 write.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -365,7 +364,8 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
     seen: set[tuple[Any, ...]] = set()
     spans = [_span(each, name, where, notes) for each in value]
     joined = _joined_spans(spans)
-    notes[JOINED] += len(spans) if joined is not spans else 0
+    if joined is not spans:
+        notes[JOINED] += len(spans)
     for span in joined:
         if span[:3] not in seen:
             seen.add(span[:3])
@@ -376,7 +376,7 @@ def _joined_spans(spans: list[Span]) -> list[Span]:
     """Spans whose names are BIO tags, as a tagger gives one a word or a piece of one,
     as whole ones; others as they are.
     """
-    if not spans or not all(re.match("[BI]-.", span.name) for span in spans):
+    if not all(span.name[1:2] == "-" and span.name[0] in "BI" for span in spans):
         return spans
     found: list[Span] = []
     for mark, name, start, end, value in sorted(

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from trainables.data.bio import tags_of
 from trainables.data.formats.fields import Options, Record, Span, SpanUnit, cut_finer
@@ -62,11 +62,18 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
     """The characters of words that a text has once; None where it has them otherwise
     often.
     """
-    if not (value := value.strip()):
+    value = value.strip()
+    if not value or value not in text:
         return None
-    found = re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text)
-    places = [match.span() for match in islice(found, 2)]
-    return places[0] if len(places) == 1 else None
+    found = []
+    start = text.find(value)
+    while start >= 0 and len(found) < 2:
+        end = start + len(value)
+        around = text[max(0, start - 1) : start] + text[end : end + 1]
+        if not re.search(r"\w", around):
+            found.append((start, end))
+        start = text.find(value, start + 1)
+    return found[0] if len(found) == 1 else None
 
 
 def _by_text(record: Record) -> tuple[Span, ...]:

@@ -85,11 +85,12 @@ def leaves(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value and _are_names(value):
+    if isinstance(value, dict) and value and _are_names(tuple(value)):
         for key, inner in value.items():
             yield from _inside(inner, f"{path}.{_quoted(key)}")
     elif isinstance(value, list) and value and isinstance(value[0], dict):
-        if spans_expression(path, value) is not None or not _are_names(value[0]):
+        is_named = _are_names(tuple(value[0]))
+        if not is_named or spans_expression(path, value) is not None:
             yield path, value
             return
         for inner in value[:_MOST_KEYS]:
@@ -99,19 +100,22 @@ def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+@lru_cache(maxsize=10_000)
 def _quoted(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z_]\w*", key, re.A) else json.dumps(key)
 
 
-def _are_names(value: Mapping[Any, Any]) -> bool:
-    return len(value) <= _MOST_KEYS and all(
-        isinstance(key, str) and _PLAIN_KEY.fullmatch(key) for key in value
+@lru_cache(maxsize=10_000)
+def _are_names(keys: tuple[Any, ...]) -> bool:
+    """Whether the keys of an object are names, not data."""
+    return len(keys) <= _MOST_KEYS and all(
+        isinstance(key, str) and _PLAIN_KEY.fullmatch(key) for key in keys
     )
 
 
 def spans_expression(path: str, value: list[Any]) -> str | None:
     """The expression that makes spans of a list of objects; None where none does."""
-    if not isinstance(value[0], dict) or not _are_names(value[0]):
+    if not isinstance(value[0], dict) or not _are_names(tuple(value[0])):
         return None
     inside = dict(leaves(value[0]))
 

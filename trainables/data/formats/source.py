@@ -6,6 +6,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -112,10 +113,14 @@ class Survey:
         )
         self.read.update(record.read.items())
         for name, value in leaves(record.unread):
-            if (name in self.unread or len(self.unread) < _MOST_PATHS) and not any(
+            column = self.unread.get(name)
+            if column is not None:
+                column.add(value)
+            elif len(self.unread) < _MOST_PATHS and not any(
                 _is_part(name, given) for given in record.read.values()
             ):
-                self.unread.setdefault(name, Column(name)).add(value)
+                self.unread[name] = Column(name)
+                self.unread[name].add(value)
         text = record.spaced_text
         words = text.split() if record.tokens is None else record.tokens
         self.kinds.update(_kinds(record, text, words, tokenize))
@@ -153,6 +158,7 @@ class Survey:
         self.units["characters"] += in_characters
 
 
+@lru_cache(maxsize=10_000)
 def _is_part(path: str, given: str) -> bool:
     """Whether an expression, or a field's name, reads what is at a path."""
     name = path.strip('"')
