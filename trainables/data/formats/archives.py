@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import DAMAGED
@@ -41,7 +41,7 @@ def unpacked(path: Path) -> Iterator[Path]:
 def _unpack(path: Path, folder: Path) -> Path:
     """The file or folder in an archive, written under `folder`."""
     with ExitStack() as stack:
-        members: dict[str, IO[bytes]]
+        members: dict[str, Any]
         if path.suffix.lower() == ".gz":
             members = {path.stem: stack.enter_context(gzip.open(path))}
         else:

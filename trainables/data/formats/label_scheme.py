@@ -65,7 +65,7 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
     value = value.strip()
     if not value or value not in text:
         return None
-    found = []
+    found: list[tuple[int, int]] = []
     start = text.find(value)
     while start >= 0 and len(found) < 2:
         end = start + len(value)
