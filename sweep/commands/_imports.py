@@ -45,7 +45,10 @@ _HELP = {
         " script without spaces.",
     ),
     "spans": (None, "Unit of spans; default: the one that fits them."),
-    "marks": (None, "Slots in the text: [value](slot), or <slot>value</slot>."),
+    "marks": (
+        None,
+        "Slots in the text: in brackets as of Rasa, or <slot>value</slot>.",
+    ),
     "header": (None, "Whether the first line names the columns."),
     "encoding": ("NAME", "Encoding of the text; default: detected."),
 }

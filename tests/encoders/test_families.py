@@ -257,8 +257,10 @@ def test_the_tokenizer_is_that_of_its_file(tmp_path):
     expected = file.encode("Boston", add_special_tokens=False).ids
     assert list(cutter.table(["Boston"]).pieces[: len(expected)]) == expected
     config = tmp_path / "tokenizer_config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"do_lower_case": 1}))
-    with refused("to agree on do_lower_case, got False and 1"):
+    config.write_text(
+        json.dumps(json.loads(config.read_text()) | {"do_lower_case": True})
+    )
+    with refused("to agree on do_lower_case, got False and True"):
         WordCutter.of_folder(tmp_path, name="x")
 
 
