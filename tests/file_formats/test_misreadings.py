@@ -250,8 +250,8 @@ def test_an_archive_is_read_as_what_is_in_it(tmp_path):
         open_source(tmp_path / "b.zip", options=Options())
     with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
         archive.writestr("../out.csv", table)
-    with refused("no paths out of the archive in .*c.zip", InvalidData):
-        open_source(tmp_path / "c.zip", options=Options())
+    assert len(list(open_source(tmp_path / "c.zip", options=Options()).utterances()))
+    assert not list(tmp_path.parent.glob("out.csv"))
 
 
 def test_a_sheet_is_read_as_it_shows(tmp_path):

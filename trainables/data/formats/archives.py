@@ -4,9 +4,8 @@ import gzip
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import DAMAGED
@@ -40,34 +39,26 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 def _unpack(path: Path, folder: Path) -> Path:
     """The file or folder in an archive, written under `folder`."""
-    with ExitStack() as stack:
-        members: dict[str, Any]
-        if path.suffix.lower() == ".gz":
-            members = {path.stem: stack.enter_context(gzip.open(path))}
-        else:
-            archive = stack.enter_context(zipfile.ZipFile(path))
-            names = [
-                each.filename
-                for each in archive.infolist()
-                if not each.is_dir() and not each.filename.startswith("__MACOSX/")
-            ]
-            if len(names) > _MOST_FILES:
-                raise InvalidData(f"expected at most {_MOST_FILES} files in {path}")
-            members = {name: stack.enter_context(archive.open(name)) for name in names}
-        if not members:
-            raise InvalidData(f"expected a file in {path}, got an empty archive")
-        room = _MOST_BYTES
-        for name, member in members.items():
-            place = (folder / name).resolve()
-            if not place.is_relative_to(folder.resolve()):
-                raise InvalidData(f"expected no paths out of the archive in {path}")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("wb") as file:
-                while content := member.read(1 << 20):
-                    room -= len(content)
-                    if room < 0:
-                        raise InvalidData(
-                            f"expected at most {_MOST_BYTES} bytes in {path}, got more"
-                        )
-                    file.write(content)
-    return place if len(members) == 1 else folder
+    if path.suffix.lower() == ".gz":
+        place = folder / path.stem
+        with gzip.open(path) as member, place.open("wb") as file:
+            while content := member.read(1 << 20):
+                file.write(content)
+                _require_size(file.tell(), path)
+        return place
+    with zipfile.ZipFile(path) as archive:  # which writes nothing outside of the folder
+        members = [
+            each
+            for each in archive.infolist()
+            if not each.is_dir() and not each.filename.startswith("__MACOSX/")
+        ]
+        if not 0 < len(members) <= _MOST_FILES:
+            raise InvalidData(f"expected 1 to {_MOST_FILES} files in {path}")
+        _require_size(sum(each.file_size for each in members), path)
+        places = [archive.extract(each, folder) for each in members]
+    return Path(places[0]) if len(places) == 1 else folder
+
+
+def _require_size(size: int, path: Path) -> None:
+    if size > _MOST_BYTES:
+        raise InvalidData(f"expected at most {_MOST_BYTES} bytes in {path}, got more")

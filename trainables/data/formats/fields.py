@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+import jmespath
+from jmespath.exceptions import JMESPathError
+
 from trainables.data.bio import parse_annotation
 from trainables.data.formats.marks import marked
 from trainables.data.formats.names import (
@@ -17,10 +20,9 @@ from trainables.data.formats.names import (
     LENGTH,
     NAME,
     NAMES,
-    SEARCHED,
     SENTENCE,
     START,
-    TASK,
+    TOKEN_TAG,
     VALUE,
     are_spans,
     literal,
@@ -118,68 +120,57 @@ def has_text(fields: Mapping[str, Any], options: Options) -> bool:
     )
 
 
+# Records of other tools as objects with usual names, the first that fits: spaCy's pairs
+# of a text and its labels, pairs of a text and an intent, tasks of Label Studio.
+_DONE = "(annotations || completions || `[]`)[?!was_cancelled]"
+_SHAPES = tuple(
+    map(
+        jmespath.compile,
+        (
+            "merge({text: [0]}, [1])",
+            "{text: [0], intent: [1]}",
+            f"merge(data, {{intent: {_DONE}[].result[].value.choices[],"
+            f" slots: {_DONE}[].result[].value | [?labels]}})",
+            f"length({_DONE})",
+        ),
+    )
+)
+
+
 def fields_of(value: Any) -> dict[str, Any] | None:
     """The named fields of one record of a JSON file; None of what is none: an object,
-    spaCy's pairs of a text and its labels, a task of Label Studio, a text in pieces of
-    Snips.
+    one of `_SHAPES`, a text in pieces of Snips.
     """
-    if isinstance(value, dict) and "data" not in value:
-        return value
     match value:
-        case [str(text), dict(labels)]:
-            return {"text": text, **labels}
-        case [str(text), str(intent)]:
-            return {"text": text, "intent": intent}
-        case {"data": dict(data)}:
-            return {**data, **_of_tasks(value)}
-        case {"data": [{"text": str()}, *_] as pieces} if all(map(_is_piece, pieces)):
-            return {
-                **{key: value[key] for key in value if key != "data"},
-                **_joined(pieces),
-            }
-    return value if isinstance(value, dict) else None
-
-
-def _of_tasks(task: Mapping[str, Any]) -> dict[str, Any]:
-    """The labels of a task of Label Studio by the names of its controls."""
-    given = task.get("annotations", task.get("completions"))
-    tried = given if isinstance(given, list) else []
-    done = [
-        each
-        for each in tried
-        if isinstance(each, dict) and not each.get("was_cancelled")
-    ]
-    if len(done) > 1:
-        raise InvalidData("expected one annotation of the task")
-    found: dict[str, Any] = {}
-    for result in done[0].get("result") or [] if done else []:
-        value = result.get("value") if isinstance(result, dict) else None
-        if not isinstance(value, dict):
-            raise InvalidData("expected a value of each result")
-        name = f"{TASK}{result.get('from_name')}"
-        found.setdefault(name, []).extend(value.get("choices", [value]))
-    return found
-
-
-def _is_piece(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() <= {
-        "text",
-        "entity",
-        "slot_name",
-        "slot",
-    }
+        case [str(), dict()]:
+            shape = 0
+        case [str(), str()]:
+            shape = 1
+        case {"data": dict()}:
+            shape = 2
+        case {"data": [{"text": str()}, *_] as pieces}:
+            others = {key: value[key] for key in value if key != "data"}
+            return {**others, **_joined(pieces)}
+        case _:
+            return value if isinstance(value, dict) else None
+    try:
+        if shape == 2 and _SHAPES[3].search(value) > 1:
+            raise InvalidData("expected one annotation of the task")
+        return dict(_SHAPES[shape].search(value))
+    except JMESPathError:
+        raise InvalidData("expected annotations of the task") from None
 
 
 def _joined(pieces: list[Any]) -> dict[str, Any]:
+    """The text and the slots of a text in pieces."""
     text, spans = "", []
     for piece in pieces:
-        words = piece.get("text")
-        if not isinstance(words, str):
+        if not isinstance(piece, dict) or not isinstance(piece.get("text"), str):
             raise InvalidData("expected a text of each piece of data")
-        name = piece.get("slot_name") or piece.get("entity")
-        if name is not None:
-            spans.append([name, len(text), len(text) + len(words), words])
-        text += words
+        start = len(text)
+        text += piece["text"]
+        if name := piece.get("slot_name") or piece.get("entity"):
+            spans.append([name, start, len(text), piece["text"]])
     return {"text": text, "slots": spans}
 
 
@@ -272,7 +263,7 @@ def _candidates(
         if given is not None
     ]
     found: list[tuple[str, tuple[str, ...]]] = []
-    for role, usual in SEARCHED.items():
+    for role, usual in NAMES.items():
         own = getattr(options, role, None)
         if own is not None:
             found.append((role, (name_among(own, names) or own,)))
@@ -287,6 +278,8 @@ def _is_other(role: str, name: str, value: Any) -> bool:
     """Whether a field with a usual name of a role is something else."""
     if role == "annotated":
         return name in NAMES[role] and isinstance(value, dict | list)
+    if role == "tags" and name in TOKEN_TAG:  # else it may be an intent
+        return not isinstance(value, list)
     if name in EITHER:
         return are_spans(value) != (role == "slots")
     # Tokens of a parser have their places.

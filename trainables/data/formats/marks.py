@@ -23,22 +23,14 @@ def marked(text: str, form: str, where: str, notes: Counter[str]) -> dict[str, A
     """The text and the slots of a text with marks. Raises: InvalidData for a mark that
     is not complete.
     """
-    return (brackets if form == "brackets" else _elements)(text, where, notes)
-
-
-def _elements(given: str, where: str, notes: Counter[str]) -> dict[str, Any]:
-    text, slots, done = "", [], 0
-    for match in _ELEMENT.finditer(given):
-        text += given[done : match.start()]
-        slots.append([match[1], len(text), len(text) + len(match[2]), match[2]])
-        text, done = text + match[2], match.end()
-    text += given[done:]
-    if _EDGE.search(text):
-        raise InvalidData(
-            f"expected each element in {where} to mark a slot, <slot>value</slot>, not"
-            " in one another"
-        )
-    return {"text": text, "slots": slots}
+    if form == "elements":
+        text = _ELEMENT.sub(r"[\2](\1)", text)
+        if _EDGE.search(text):
+            raise InvalidData(
+                f"expected each element in {where} to mark a slot,"
+                " <slot>value</slot>, not in one another"
+            )
+    return brackets(text, where, notes)
 
 
 def brackets(marked: str, where: str, notes: Counter[str]) -> dict[str, Any]:

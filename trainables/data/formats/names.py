@@ -7,6 +7,8 @@ from typing import Any
 from trainables.io.documents import DocumentProblem, parse_json
 
 TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
+# Of a table with a row a token: the columns of the token and its tag.
+TOKEN, TOKEN_TAG = ("word", "token"), ("tag", "ner_tag")
 # The first name of a role that a row has is used.
 NAMES: dict[str, tuple[str, ...]] = {
     "text": (
@@ -22,7 +24,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         ),
         *("äußerung", "satz", "anfrage"),
     ),
-    "tokens": ("tokens", "words"),
+    "tokens": ("tokens", "words", *TOKEN),
     "annotated": ("annot_utt", "annotation", "answer_annotation"),
     "intent": (
         *(
@@ -37,20 +39,15 @@ NAMES: dict[str, tuple[str, ...]] = {
         ),
         *("choice", "absicht", "kategorie", "accept"),
     ),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
+    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob", *TOKEN_TAG),
     "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
     "part": ("part", "split", "partition"),
     "group": ("group",),
 }
-# Of a table with a row a token: the columns of the sentence, the token and its tag.
+# Of a table with a row a token: the column of the sentence.
 SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id")
-TOKEN, TOKEN_TAG = ("word", "token", "form"), ("tag", "ner", "ner_tag", "label")
-TASK = "annotations."  # before the names of Label Studio's controls
-SEARCHED: dict[str, tuple[str, ...]] = {
-    role: (*names, *(TASK + name for name in names)) for role, names in NAMES.items()
-} | {"sentence": ()}
 # Of the record, or of its spans.
-EITHER = ("label", "labels", f"{TASK}label", f"{TASK}labels")
+EITHER = ("label", "labels")
 NAME = (
     "slot",
     "slot_name",

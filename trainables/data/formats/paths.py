@@ -41,10 +41,12 @@ _SEEN = 100  # records from which options are suggested
 
 @lru_cache(maxsize=1_000)
 def name_among(given: str, names: tuple[str, ...]) -> str | None:
-    """The one of these names that is given, in any case."""
+    """The one of these names that is given, in any case or by its number from 1."""
     if given in names:
         return given
     same = [name for name in names if name.strip().lower() == given.strip().lower()]
+    if not same and given.isdecimal():
+        same = list(names[int(given) - 1 : int(given)]) if int(given) else []
     return same[0] if len(same) == 1 else None
 
 

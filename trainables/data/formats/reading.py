@@ -326,93 +326,6 @@ def rows(files: Iterable[File], options: Options, notes: Counter[str]) -> Rows:
             )
 
 
-def sentences(
-    rows: Rows, options: Options, *, is_table: bool
-) -> Iterator[tuple[Row | InvalidData, Options]]:
-    """Each row, or the rows of a sentence as one where a row is a token, with the
-    options that read it.
-
-    Raises: InvalidInput for an option that is no column of a table, or where no
-        sentences are found in the column that is said to number them.
-    """
-    whole: Row | None = None
-    columns: tuple[str, str, str] | None = None
-    names: Options | None = None
-    for row in rows:
-        if isinstance(row, InvalidData):
-            yield row, options
-            continue
-        fields = row.fields
-        if names is None:
-            names = by_name(options, list(fields)) if is_table else options
-            columns = _of_tokens_by_row(fields, names)
-            if columns is not None:
-                at, token, tag = columns
-                names = replace(names, text=token, tags=tag, sentence=at)
-        if columns is None:
-            yield row, names
-            continue
-        at, token, tag = columns
-        if not _is_token(columns, fields):
-            yield InvalidData(f"expected a token and its tag in {row.where}"), names
-            continue
-        listed = {token: [fields[token].strip()], tag: [fields[tag].strip()]}
-        is_same = whole is not None and fields[at] in ("", None, whole.fields[at])
-        if whole is not None and is_same:
-            for name, value in listed.items():
-                whole.fields[name] += value
-            continue
-        if whole is not None:
-            yield whole, names
-        whole = row._replace(fields={**fields, **listed})
-    if whole is not None and names is not None:
-        yield whole, names
-
-
-def _of_tokens_by_row(
-    fields: Mapping[str, Any], options: Options
-) -> tuple[str, str, str] | None:
-    """The fields of the sentence, the token and its tag; None where a row is a record.
-
-    Raises: InvalidInput where --sentence is given and a row is no token.
-    """
-    names = tuple(fields)
-    spelled = {name.strip().lower(): name for name in reversed(names)}
-    usual = (
-        (options.sentence, SENTENCE),
-        (options.text or options.tokens, (*TOKEN, *NAMES["text"], *NAMES["tokens"])),
-        (options.tags, (*TOKEN_TAG, *NAMES["tags"])),
-    )
-    found = [
-        name_among(given, names)
-        if given is not None
-        else next((spelled[name] for name in known if name in spelled), None)
-        for given, known in usual
-    ]
-    at, token, tag = found
-    if at and token and tag and _is_token((at, token, tag), fields):
-        return at, token, tag
-    if options.sentence is not None:
-        raise InvalidInput(
-            f"expected a token and its tag in each row of --sentence {options.sentence}"
-            " (--text and --tags name their columns)"
-        )
-    return None
-
-
-def _is_token(columns: tuple[str, str, str], fields: Mapping[str, Any]) -> bool:
-    """Whether a row has a sentence's number, a token and a tag."""
-    at, token, tag = (fields.get(name) for name in columns)
-    return (
-        isinstance(at, str | int | None)
-        and isinstance(token, str)
-        and isinstance(tag, str)
-        and len(token.split()) == 1
-        and len(tag.split()) == 1
-        and TAG.fullmatch(tag.strip()) is not None
-    )
-
-
 # ---- JSON
 
 
@@ -539,7 +452,7 @@ def _table(file: File, options: Options, notes: Counter[str]) -> Rows:
     parser of CSV alone takes everything behind it for one value, and records would be
     merged in silence.
     """
-    return _with_names(_cells(file), file.path, options)
+    return _in_sentences(_with_names(_cells(file), file.path, options), options)
 
 
 def _with_names(
@@ -580,10 +493,12 @@ def _with_names(
                 )
             if options.header is None and has_names:
                 supposed = {
-                    place: name for place, name in enumerate(names) if is_usual(name)
+                    place: name
+                    for place, name in enumerate(names)
+                    if is_usual(name) and name.lower() not in TOKEN
                 }
-            known = by_name(options, names)
-            if not has_text(dict.fromkeys(names), known) and not _has_tokens(names):
+            _require_columns(options, tuple(names))
+            if not has_text(dict.fromkeys(names), options):
                 heads = (cell for cell in cells if isinstance(cell, tuple))
                 some = [dict(zip(names, row, strict=False)) for _, row in heads]
                 way = hint(options, some if has_names else ())
@@ -614,7 +529,9 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
     if options.header is not None:
         return options.header
     given = options.text or options.tokens
-    if any(map(is_usual, row)) or (given and name_among(given, tuple(row))):
+    if any(map(is_usual, row)) or (
+        given and not given.isdecimal() and name_among(given, tuple(row))
+    ):
         return True
     if options.text is not None:
         raise InvalidInput(
@@ -625,30 +542,72 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
     raise InvalidInput(_unknown(path, len(row)))
 
 
-def by_name(options: Options, names: list[str]) -> Options:
-    """The options with the names of columns that they give by number.
-
-    Raises: InvalidInput for one that is no column.
-    """
-    changed: dict[str, Any] = {}
+def _require_columns(options: Options, names: tuple[str, ...]) -> None:
+    """Raises: InvalidInput for an option that is no column."""
     for role in _COLUMNS:
         given: str | None = getattr(options, role, None)
-        if given is None or name_among(given, tuple(names)):
-            continue
-        if not given.isdecimal() or not 1 <= int(given) <= len(names):
+        if given is not None and name_among(given, names) is None:
             raise InvalidInput(
                 f"expected --{role} to be a column's name or its number from 1 to"
-                f" {len(names)},"
-                f" got {given!r}"
+                f" {len(names)}, got {given!r}"
             )
-        changed[role] = names[int(given) - 1]
-    return replace(options, **changed)
 
 
-def _has_tokens(names: Collection[str]) -> bool:
-    """Whether columns are those of a sentence and a token."""
-    usual = {name.lower() for name in names}
-    return not usual.isdisjoint(SENTENCE) and not usual.isdisjoint(TOKEN)
+def _in_sentences(rows: Rows, options: Options) -> Rows:
+    """The rows of a sentence as one, where a row is a token with its tag and a column
+    numbers the sentences; else each row.
+    """
+    whole: Row | None = None
+    columns: list[str] | None = None
+    sentence = ""
+    for row in rows:
+        if isinstance(row, InvalidData):
+            yield row
+            continue
+        columns = columns or _token_columns(row.fields, options)
+        if columns is None:
+            yield row
+            continue
+        at, *others = columns
+        token, tag = (row.fields[name].strip() for name in others)
+        if len(token.split()) != 1 or not TAG.fullmatch(tag):
+            yield InvalidData(f"expected a token and its tag in {row.where}")
+            continue
+        if whole is None or row.fields[at] not in ("", sentence):
+            if whole is not None:
+                yield whole
+            fields = {**row.fields, **{name: [] for name in others}}
+            sentence, whole = fields.pop(at), row._replace(fields=fields)
+        whole.fields[others[0]].append(token)
+        whole.fields[others[1]].append(tag)
+    if whole is not None:
+        yield whole
+
+
+def _token_columns(fields: Mapping[str, Any], options: Options) -> list[str] | None:
+    """The columns of the sentence, the token and its tag; None where a row is a record.
+
+    Raises: InvalidInput where --sentence is given and a row is no token.
+    """
+    spelled = {name.strip().lower(): name for name in fields}
+    roles = {
+        options.sentence: SENTENCE,
+        options.text or options.tokens or "tokens": TOKEN,
+        options.tags or "tags": TOKEN_TAG,
+    }
+    found = [
+        name_among(given or "", tuple(fields))
+        or next((spelled[name] for name in usual if name in spelled), "")
+        for given, usual in roles.items()
+    ]
+    if all(found) and re.fullmatch(r"[A-Z]-\S+|[oO]", fields[found[2]].strip(), re.I):
+        return found
+    if options.sentence is not None:
+        raise InvalidInput(
+            f"expected a token and its tag in each row of --sentence {options.sentence}"
+            " (--text and --tags name their columns)"
+        )
+    return None
 
 
 def _unknown(path: Path, count: int, way: str = "") -> str:
@@ -752,7 +711,7 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
             (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
-        for row in _with_names(cells, file.path, options):
+        for row in _in_sentences(_with_names(cells, file.path, options), options):
             yield (
                 row._replace(part=name if in_parts else None)
                 if isinstance(row, Row)

@@ -404,9 +404,7 @@ def _records(
     files: list[reading.File], options: Options, notes: Counter[str]
 ) -> Iterator[Record | InvalidData]:
     """Every record of the files, or its problem."""
-    is_table = {file.form for file in files} in ({"table"}, {"excel"})
-    found = reading.rows(files, options, notes)
-    for row, names in reading.sentences(found, options, is_table=is_table):
+    for row in reading.rows(files, options, notes):
         if isinstance(row, InvalidData):
             yield row
         elif row.fields.get("answer") in ("reject", "ignore"):
@@ -415,7 +413,7 @@ def _records(
             where, fields, part = row
             try:
                 yield record_of(
-                    fields, where=where, options=names, notes=notes, part=part
+                    fields, where=where, options=options, notes=notes, part=part
                 )
             except InvalidData as problem:
                 yield problem
