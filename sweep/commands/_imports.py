@@ -38,7 +38,6 @@ _HELP = {
     "slots": ("FIELD", "Field of the slots' spans."),
     "part": ("FIELD", "Field of train, validation or test."),
     "group": ("FIELD", "Field of the record group, such as a user."),
-    "sentence": ("FIELD", "Column of the sentence, where a row is a token."),
     "tokenize": (
         None,
         "Tokenize at spaces only, also at punctuation, or also each character of a"

@@ -22,7 +22,6 @@ from trainables.data.formats.names import (
     NAMES,
     SENTENCE,
     START,
-    TOKEN_TAG,
     VALUE,
     are_spans,
     literal,
@@ -41,7 +40,7 @@ Marks = Literal["brackets", "elements"]
 class Options:
     """Reading options of a file: the fields (or columns, by name or number, or JMESPath
     expressions) of text, tokens, intent, tags, slots, part and group where their names
-    are unusual, and of the sentence where a row is a token; the tokenization; the unit
+    are unusual; the tokenization; the unit
     of spans; how slots are marked in the text; whether columns have names (None:
     detected by the usual names); the encoding (None: detected).
     """
@@ -53,7 +52,6 @@ class Options:
     slots: str | None = None
     part: str | None = None
     group: str | None = None
-    sentence: str | None = None
     tokenize: Tokenization = "space"
     spans: SpanUnit | None = None
     marks: Marks | None = None
@@ -278,8 +276,6 @@ def _is_other(role: str, name: str, value: Any) -> bool:
     """Whether a field with a usual name of a role is something else."""
     if role == "annotated":
         return name in NAMES[role] and isinstance(value, dict | list)
-    if role == "tags" and name in TOKEN_TAG:  # else it may be an intent
-        return not isinstance(value, list)
     if name in EITHER:
         return are_spans(value) != (role == "slots")
     # Tokens of a parser have their places.
@@ -369,17 +365,16 @@ def _joined_spans(spans: list[Span]) -> list[Span]:
     """Spans whose names are BIO tags, as a tagger gives one a word or a piece of one,
     as whole ones; others as they are.
     """
-    if not all(span.name[1:2] == "-" and span.name[0] in "BI" for span in spans):
+    if not all(span.name[:2] in ("B-", "I-") for span in spans):
         return spans
     found: list[Span] = []
-    for mark, name, start, end, value in sorted(
-        ((s.name[0], s.name[2:], *s[1:]) for s in spans), key=lambda each: each[2:4]
-    ):
-        last = found[-1] if found else None
-        if mark == "I" and last and last.name == name and start - last.end <= 1:
-            found[-1] = Span(name, last.start, end)
+    for span in sorted(spans, key=lambda each: each[1:3]):
+        mark, _, name = span.name.partition("-")
+        last = found[-1] if found else span
+        if mark == "I" and last.name == name and span.start - last.end <= 1:
+            found[-1] = Span(name, last.start, span.end)
         else:
-            found.append(Span(name, start, end, value))
+            found.append(span._replace(name=name))
     return found
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from trainables.io.documents import DocumentProblem, parse_json
 
 TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
-# Of a table with a row a token: the columns of the token and its tag.
-TOKEN, TOKEN_TAG = ("word", "token"), ("tag", "ner_tag")
 # The first name of a role that a row has is used.
 NAMES: dict[str, tuple[str, ...]] = {
     "text": (
@@ -24,7 +22,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         ),
         *("äußerung", "satz", "anfrage"),
     ),
-    "tokens": ("tokens", "words", *TOKEN),
+    "tokens": ("tokens", "words"),
     "annotated": ("annot_utt", "annotation", "answer_annotation"),
     "intent": (
         *(
@@ -39,7 +37,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         ),
         *("choice", "absicht", "kategorie", "accept"),
     ),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob", *TOKEN_TAG),
+    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
     "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
     "part": ("part", "split", "partition"),
     "group": ("group",),

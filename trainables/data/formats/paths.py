@@ -194,14 +194,13 @@ class Column:
         """The option with its value, for a command line."""
         return f"--{self.option} {shlex.quote(self.expression or self.name)}"
 
-    def likeness(self, role: str) -> tuple[bool, int, int]:
+    def likeness(self, role: str) -> tuple[bool, int]:
         """How much it looks like a text or an intent, for comparisons."""
         keys = re.findall(r"\w+", self.name.lower())[-2:]
         is_usual = any(key in NAMES[role] for key in keys)
-        is_label = bool(_LABELS.search(self.name))
         if role == "text":
-            return is_usual and self.spaced > 0, self.spaced, len(self.values)
-        return is_usual, is_label, -len(self.values)
+            return is_usual and self.spaced > 0, self.spaced
+        return is_usual, bool(_LABELS.search(self.name)) - len(self.values)
 
 
 def suggested(records: Iterable[Any]) -> str:

@@ -1,6 +1,4 @@
-"""Rasa NLU: examples of each intent with slots marked in place, in YAML or in Markdown
-(1.x).
-"""
+"""Rasa NLU: examples of each intent with slots marked in place, in YAML."""
 
 import re
 from collections import Counter
@@ -12,14 +10,13 @@ from trainables.data.formats.marks import brackets
 from trainables.errors import InvalidData
 from trainables.io.documents import DocumentProblem, parse_yaml
 
-_NLU = re.compile(r"^nlu\s*:|^##\s*intent\s*:", re.MULTILINE)
-_HEADING = re.compile(r"##\s*(\w+)\s*:?\s*(.*)")
+_NLU = re.compile(r"^nlu\s*:", re.MULTILINE)
 _SKIPPED = "lines without a dash or behind #"
 Example = tuple[str, dict[str, Any]]
 
 
 def recognizes(text: str) -> bool:
-    """Whether it is YAML with `nlu:`, or Markdown with `## intent:`."""
+    """Whether it is YAML with `nlu:`."""
     return _NLU.search(text) is not None
 
 
@@ -29,16 +26,12 @@ def examples(
     """(item and example, fields) of every example of all intents, or its problem.
     `notes` counts what is not read.
     """
-    items: Any
-    if not re.search(r"^nlu\s*:", text, re.MULTILINE):
-        items = _of_markdown(text)
-    else:
-        try:
-            document = parse_yaml(text, typed=False)
-        except DocumentProblem as problem:  # whose words may quote a scalar
-            yield InvalidData(f"expected YAML in {path}{problem.at}")
-            return
-        items = document.get("nlu") if isinstance(document, dict) else None
+    try:
+        document = parse_yaml(text, typed=False)
+    except DocumentProblem as problem:  # whose words may quote a scalar
+        yield InvalidData(f"expected YAML in {path}{problem.at}")
+        return
+    items = document.get("nlu") if isinstance(document, dict) else None
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
         at = f"{path}, item {number} of nlu"
         if not isinstance(item, dict) or "intent" not in item:
@@ -73,16 +66,6 @@ def examples(
                     )
                 except InvalidData as problem:
                     yield problem
-
-
-def _of_markdown(text: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    for line in text.split("\n"):
-        if heading := _HEADING.match(line):
-            items.append({heading[1]: heading[2].strip(), "examples": ""})
-        elif items:
-            items[-1]["examples"] += re.sub(r"^\s*\*\s", "- ", line) + "\n"
-    return items
 
 
 def _dashed(text: str, notes: Counter[str]) -> Iterator[str]:

@@ -9,12 +9,14 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import jmespath
 
 from trainables.data.formats import rasa
 from trainables.data.formats.fields import (
@@ -26,10 +28,7 @@ from trainables.data.formats.fields import (
 )
 from trainables.data.formats.names import (
     NAMES,
-    SENTENCE,
     TAG,
-    TOKEN,
-    TOKEN_TAG,
 )
 from trainables.data.formats.paths import name_among
 from trainables.data.records import PART_NAMES
@@ -42,8 +41,13 @@ _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
     **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
     **dict.fromkeys((".parquet", ".arrow", ".feather"), "parquet"),
-    **dict.fromkeys((".yml", ".yaml", ".md"), "rasa"),
+    **dict.fromkeys((".yml", ".yaml"), "rasa"),
     ".json": "json",
+}
+_WAYS = {
+    ".gz": ", which `gunzip` unpacks",
+    ".zip": ", which `unzip` unpacks to a folder",
+    ".md": ", which `rasa data convert nlu --format yaml` converts",
 }
 _TEXTS = (
     ".conll",
@@ -58,7 +62,6 @@ _MOST_BYTES = 1 << 30  # of a file that is held as a whole
 MOST_ROWS = 10_000_000
 _MOST_FILES, _MOST_LINES = 1_000, 100  # of a folder, of a row
 BIO_NAMES = ("seq.in", "seq.out", "label")
-_COLUMNS = (*NAMES, "sentence")
 _COMMENT = re.compile(r"#\s*(\w+)\s*[:=]\s*(.*?)\s*$")
 _COMMENTS = {"intent": "intent", "label": "intent", "part": "part", "split": "part"}
 _COMMENTS |= {"group": "group"}
@@ -95,15 +98,14 @@ class File:
     form: str
     encoding: str = "utf-8"
     part: str | None = None
-    line_end: str = "\n"
+    is_old_mac: bool = False
 
     def text(self) -> str:
         """The whole file. Raises: InvalidData where it is too long or not in its
         encoding.
         """
-        if self.line_end == "\r":
-            whole = replace(self, line_end="\n").text()
-            return whole.replace("\r", "\n")
+        if self.is_old_mac:
+            return replace(self, is_old_mac=False).text().replace("\r", "\n")
         if self.encoding == "utf-8":
             return file_text(self.path, max_bytes=_MOST_BYTES)
         if self.path.stat().st_size > _MOST_BYTES:
@@ -119,7 +121,7 @@ class File:
 
     def lines(self) -> Iterator[tuple[str, str] | InvalidData]:
         """(file and line, line) or a problem."""
-        if self.encoding == "utf-8" and self.line_end == "\n":
+        if self.encoding == "utf-8" and not self.is_old_mac:
             return file_lines(self.path)
         return file_lines(
             self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode()))
@@ -157,7 +159,7 @@ def find(
         if not each.is_file() or each.name.startswith((".", "cache-")):
             continue
         try:
-            if each.suffix.lower() == ".md" or each.name in _OF_TOOLS:
+            if each.name in _OF_TOOLS:
                 raise InvalidInput("a description")
             files.append(replace(_file(each, options, form), part=_part_of(each, path)))
         except InvalidInput:
@@ -215,16 +217,17 @@ def _file(path: Path, options: Options, form: str | None) -> File:
     file = File(path, found or "", options.encoding or _encoding(path))
     with path.open("rb") as opened:
         head = opened.read(1 << 16)
-    if b"\r" in head and b"\n" not in head:
-        file = replace(file, line_end="\r")  # of an old Mac
+    file = replace(file, is_old_mac=b"\r" in head and b"\n" not in head)
     if found == "rasa" and form is None and not rasa.recognizes(file.text()):
         found, seen = None, f"a file {suffix} without nlu"
     elif found is None and suffix in _TEXTS:
         found, seen = _form_of_text(file), "text in no known form"
     elif found is None:
-        seen = f"a file {suffix}"
+        seen = f"a file {suffix}{_WAYS.get(suffix, '')}"
     if found is None:
-        seen = "bytes that are no text" if b"\0" in head else seen
+        seen = (
+            "bytes that are no text" if b"\0" in head and suffix not in _WAYS else seen
+        )
         raise InvalidInput(
             f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format"
             f" names it;"
@@ -250,16 +253,15 @@ def _encoding(path: Path) -> str:
                 and head.count(0) < 1.1 * zeros.count(0)
             ):
                 return encoding
-        opened.seek(0)
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            for content in iter(lambda: opened.read(1 << 20), b""):
-                decoder.decode(content)
-            decoder.decode(b"", final=True)
-            return "utf-8"
-        except UnicodeDecodeError:
-            opened.seek(0)
-            content = opened.read(_MOST_BYTES)
+    with (
+        suppress(UnicodeDecodeError),
+        path.open(encoding="utf-8", newline="\n") as lines,
+    ):
+        for _ in lines:
+            pass
+        return "utf-8"
+    with path.open("rb") as opened:
+        content = opened.read(_MOST_BYTES)
     high = content.translate(None, bytes(range(128)))
     if 0 in content or re.search(rb"[\xc2-\xf4][\x80-\xbf]", content):
         return "utf-8"
@@ -288,7 +290,7 @@ def _form_of_text(file: File) -> str | None:
     head = _head(file)
     first = next((x for x in head if not _is_comment(x) and _DOCUMENT not in x), "")
     row = _columns(first)
-    if len(row) > 1 and (TAG.fullmatch(row[-1]) or _is_numbered(file)):
+    if len(row) > 1 and TAG.fullmatch(row[-1]):
         return "conll"
     if first.startswith(_LABEL):
         return "fasttext"
@@ -365,7 +367,7 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         raise InvalidData(f"{problem} in {file.path}{problem.at}") from None
     if isinstance(document, dict) and has_text(document, options):
         document = [document]
-    lists = list(_lists(document, (), options))
+    lists = list(_lists(document, (), lambda each: _is_record(each, options)))
     if document != [] and not lists:
         seen = kind_of(document)
         if isinstance(document, dict):
@@ -410,38 +412,28 @@ def _shown(keys: Collection[str]) -> str:
 
 
 def _lists(
-    value: Any, keys: tuple[str, ...], options: Options
+    value: Any, keys: tuple[str, ...], accepts: Callable[[Any], bool]
 ) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """Lists some of whose first items have a text, with the keys to them."""
-    if isinstance(value, list):
-        for each in value[:20]:
-            try:
-                fields = fields_of(each)
-            except InvalidData:
-                fields = None
-            if fields is not None and has_text(fields, options):
-                yield keys, value
-                return
+    """Lists some of whose first items are accepted, with the keys to them."""
+    if isinstance(value, list) and any(map(accepts, value[:20])):
+        yield keys, value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _lists(inner, (*keys, key), options)
+            yield from _lists(inner, (*keys, key), accepts)
+
+
+def _is_record(value: Any, options: Options) -> bool:
+    try:
+        fields = fields_of(value)
+    except InvalidData:
+        return False
+    return fields is not None and has_text(fields, options)
 
 
 def _objects(document: Any) -> list[Any]:
     """The longest list of objects in a document, or the document itself."""
-    found = [document]
-    places = [document]
-    while places:
-        value = places.pop()
-        inner = list(value.values()) if isinstance(value, dict) else value
-        if not isinstance(inner, list):
-            continue
-        if isinstance(value, list) and isinstance([*value, 0][0], dict):
-            if found == [document] or len(value) > len(found):
-                found = value
-        else:
-            places += inner
-    return found
+    lists = _lists(document, (), lambda each: isinstance(each, dict))
+    return max((listed for _, listed in lists), key=len, default=[document])
 
 
 # ---- tables
@@ -452,7 +444,7 @@ def _table(file: File, options: Options, notes: Counter[str]) -> Rows:
     parser of CSV alone takes everything behind it for one value, and records would be
     merged in silence.
     """
-    return _in_sentences(_with_names(_cells(file), file.path, options), options)
+    return _with_names(_cells(file), file.path, options)
 
 
 def _with_names(
@@ -493,9 +485,7 @@ def _with_names(
                 )
             if options.header is None and has_names:
                 supposed = {
-                    place: name
-                    for place, name in enumerate(names)
-                    if is_usual(name) and name.lower() not in TOKEN
+                    place: name for place, name in enumerate(names) if is_usual(name)
                 }
             _require_columns(options, tuple(names))
             if not has_text(dict.fromkeys(names), options):
@@ -544,70 +534,13 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
 
 def _require_columns(options: Options, names: tuple[str, ...]) -> None:
     """Raises: InvalidInput for an option that is no column."""
-    for role in _COLUMNS:
+    for role in NAMES:
         given: str | None = getattr(options, role, None)
         if given is not None and name_among(given, names) is None:
             raise InvalidInput(
                 f"expected --{role} to be a column's name or its number from 1 to"
                 f" {len(names)}, got {given!r}"
             )
-
-
-def _in_sentences(rows: Rows, options: Options) -> Rows:
-    """The rows of a sentence as one, where a row is a token with its tag and a column
-    numbers the sentences; else each row.
-    """
-    whole: Row | None = None
-    columns: list[str] | None = None
-    sentence = ""
-    for row in rows:
-        if isinstance(row, InvalidData):
-            yield row
-            continue
-        columns = columns or _token_columns(row.fields, options)
-        if columns is None:
-            yield row
-            continue
-        at, *others = columns
-        token, tag = (row.fields[name].strip() for name in others)
-        if len(token.split()) != 1 or not TAG.fullmatch(tag):
-            yield InvalidData(f"expected a token and its tag in {row.where}")
-            continue
-        if whole is None or row.fields[at] not in ("", sentence):
-            if whole is not None:
-                yield whole
-            fields = {**row.fields, **{name: [] for name in others}}
-            sentence, whole = fields.pop(at), row._replace(fields=fields)
-        whole.fields[others[0]].append(token)
-        whole.fields[others[1]].append(tag)
-    if whole is not None:
-        yield whole
-
-
-def _token_columns(fields: Mapping[str, Any], options: Options) -> list[str] | None:
-    """The columns of the sentence, the token and its tag; None where a row is a record.
-
-    Raises: InvalidInput where --sentence is given and a row is no token.
-    """
-    spelled = {name.strip().lower(): name for name in fields}
-    roles = {
-        options.sentence: SENTENCE,
-        options.text or options.tokens or "tokens": TOKEN,
-        options.tags or "tags": TOKEN_TAG,
-    }
-    found = [
-        name_among(given or "", tuple(fields))
-        or next((spelled[name] for name in usual if name in spelled), "")
-        for given, usual in roles.items()
-    ]
-    if all(found) and re.fullmatch(r"[A-Z]-\S+|[oO]", fields[found[2]].strip(), re.I):
-        return found
-    if options.sentence is not None:
-        raise InvalidInput(
-            f"expected a token and its tag in each row of --sentence {options.sentence}"
-            " (--text and --tags name their columns)"
-        )
-    return None
 
 
 def _unknown(path: Path, count: int, way: str = "") -> str:
@@ -711,7 +644,7 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
             (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
-        for row in _in_sentences(_with_names(cells, file.path, options), options):
+        for row in _with_names(cells, file.path, options):
             yield (
                 row._replace(part=name if in_parts else None)
                 if isinstance(row, Row)
@@ -780,16 +713,13 @@ def _classes(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
     """
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError):
+        found = {column: _NAMES.search(each) for column, each in features.items()}
+    except (KeyError, ValueError, TypeError, AttributeError):
         return {}
-    found = {}
-    for column, feature in features.items():
-        inner = feature[0] if isinstance(feature, list) and feature else feature
-        if isinstance(inner, dict) and isinstance(inner.get("feature"), dict):
-            inner = inner["feature"]
-        if isinstance(inner, dict) and isinstance(inner.get("names"), list):
-            found[column] = [str(name) for name in inner["names"]]
-    return found
+    return {column: each for column, each in found.items() if isinstance(each, list)}
+
+
+_NAMES = jmespath.compile("names || feature.names || [0].names")
 
 
 def _class_name(value: Any, names: list[str] | None) -> Any:
@@ -813,7 +743,6 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
     said: dict[str, Any] = {}
     tokens: list[list[str]] = []
     where, is_whole = "", True
-    is_numbered = _is_numbered(file)
     for found in chain(file.lines(), [("", "")]):
         if isinstance(found, InvalidData):
             yield found
@@ -822,37 +751,18 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
         at, line = found
         if not line.strip():
             if tokens and is_whole:
-                yield _of_tokens(tokens, said, where, options, is_numbered)
+                yield _of_tokens(tokens, said, where, options)
             tokens, said, is_whole = [], {}, True
-        elif _is_comment(line) or (is_numbered and line.startswith("#")):
+        elif _is_comment(line):
             match = _COMMENT.match(line)
             if match and match[1].lower() in _COMMENTS and match[2]:
                 said[_COMMENTS[match[1].lower()]] = match[2]
         elif not line.startswith(_DOCUMENT):
             where = where if tokens else at
-            row = _columns(line)
-            if not (is_numbered and _PART_OF_TOKENS.fullmatch(row[0])):
-                tokens.append(row)
+            tokens.append(_columns(line))
 
 
 _DOCUMENT, _LABEL = "-DOCSTART-", "__label__"
-_PART_OF_TOKENS = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: several words, an empty one
-
-
-def _is_numbered(file: File) -> bool:
-    """Whether the first of three columns or more counts the words of each record."""
-    last, highest = -1, 0
-    for line in _head(file, 100):
-        row = _columns(line)
-        if line.startswith("# ") or _PART_OF_TOKENS.fullmatch(row[0]):
-            continue
-        if len(row) < 3 or not row[0].isdecimal():
-            return False
-        number = int(row[0])
-        if number not in (0, 1, last + 1):
-            return False
-        last, highest = number, max(highest, number)
-    return highest > 1
 
 
 def _is_comment(line: str) -> bool:
@@ -874,7 +784,6 @@ def _of_tokens(
     said: dict[str, Any],
     where: str,
     options: Options,
-    is_numbered: bool,
 ) -> Row | InvalidData:
     width = len(tokens[0])
     if width < 2 or any(len(row) != width for row in tokens):
@@ -882,10 +791,9 @@ def _of_tokens(
             f"expected the same columns for each token of the record at {where}"
         )
     names = [str(number) for number in range(1, width + 1)]
-    has_tags = all(TAG.fullmatch(row[-1]) for row in tokens)
     if options.text is None and options.tokens is None:
-        names[is_numbered] = "tokens"
-    if options.tags is None and (has_tags or not is_numbered):
+        names[0] = "tokens"
+    if options.tags is None:
         names[-1] = "tags"
     return Row(
         where,
@@ -898,11 +806,8 @@ def _fasttext(file: File, options: Options, notes: Counter[str]) -> Rows:
         if isinstance(found, InvalidData):
             yield found
         elif found[1].strip():
-            words = found[1].split()
-            names = [
-                word.removeprefix(_LABEL) for word in words if word.startswith(_LABEL)
-            ]
-            text = " ".join(word for word in words if not word.startswith(_LABEL))
+            names = re.findall(rf"{_LABEL}(\S+)", found[1])
+            text = re.sub(rf"{_LABEL}\S+", "", found[1]).strip()
             yield Row(found[0], {"text": text, "intent": names})
 
 
@@ -919,25 +824,24 @@ def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
     if len(there) == 1:
         yield InvalidData(f"expected seq.out or label in {file.path}, got neither")
         return
-    for number, row in enumerate(
-        zip_longest(*map(file_lines, there.values())), start=1
-    ):
-        cells = [cell for cell in row if isinstance(cell, tuple)]
-        if len(cells) == len(row):
-            yield Row(
-                cells[0][0],
-                {role: cell[1] for role, cell in zip(there, cells, strict=True)},
-            )
-        elif None in row:
-            short = list(there.values())[row.index(None)]
+    found = zip_longest(*map(file_lines, there.values()))
+    for number, lines in enumerate(found, start=1):
+        read = {
+            role: line[1]
+            for role, line in zip(there, lines, strict=True)
+            if isinstance(line, tuple)
+        }
+        if None in lines:
+            short = list(there.values())[lines.index(None)]
             yield InvalidData(
                 f"expected as many lines in {short} as in the files beside it, it ends"
-                f" before line"
-                f" {number}"
+                f" before line {number}"
             )
             return
+        if len(read) < len(there):
+            yield next(line for line in lines if isinstance(line, InvalidData))
         else:
-            yield next(cell for cell in row if isinstance(cell, InvalidData))
+            yield Row(f"{file.path / BIO_NAMES[0]} line {number}", read)
 
 
 def _rasa(file: File, options: Options, notes: Counter[str]) -> Rows:

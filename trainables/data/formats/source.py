@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 
 from trainables.data.formats import reading
-from trainables.data.formats.archives import unpacked
 from trainables.data.formats.fields import Options, Record, SpanUnit, record_of
 from trainables.data.formats.label_scheme import (
     place_of,
@@ -20,7 +19,7 @@ from trainables.data.formats.label_scheme import (
     word_places,
 )
 from trainables.data.formats.marks import FORMS
-from trainables.data.formats.names import TAG
+from trainables.data.formats.names import SENTENCE, TAG
 from trainables.data.formats.paths import Column, leaves
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
 from trainables.data.tokenization import UNSPACED, Tokenization
@@ -176,10 +175,9 @@ def _kinds(
     with tags (of those `tagged`), `unspaced` script in one token, `marks ...` in it,
     and `BIO names` of slots.
     """
-    if len(words) > 1 and words[0] in ("0", "1"):
-        first = int(words[0])
-        if list(words) == [str(first + place) for place in range(len(words))]:
-            yield "counting"
+    counted = ([str(first + n) for n in range(len(words))] for first in (0, 1))
+    if words and list(words) in counted:
+        yield "counting"
     if record.tags is not None:
         yield "tagged"
         if len(words) == 1:
@@ -275,12 +273,9 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
         read, or where spans can be read in two ways.
     """
     survey = Survey()
-    with unpacked(path) as inside:
-        files = reading.find(inside, options, form, survey.notes)
-        records = _records(files, options, survey.notes)
-        if inside != path:
-            records = _renamed(records, str(inside), str(path))
-        packed = list(_pack(_surveyed(records, survey, options)))
+    files = reading.find(path, options, form, survey.notes)
+    records = _records(files, options, survey.notes)
+    packed = list(_pack(_surveyed(records, survey, options)))
     if survey.num_records == 0:
         if survey.first_problem is not None:
             raise survey.first_problem
@@ -310,10 +305,14 @@ def _require_words(path: Path, survey: Survey, options: Options) -> None:
             f" {survey.num_records} records (--text 2 names another column)"
         )
     if tagged > _FEW and survey.kinds["word"] == tagged:
+        columns = (name for name in survey.unread if name.lower() in SENTENCE)
         raise InvalidInput(
             f"expected sentences in {path}, got one word in each of {tagged} records"
-            " with tags: the unit of privacy would be a word (--sentence names the"
-            " column that numbers the sentences)"
+            " with tags: the unit of privacy would be a word (a column numbers the"
+            " sentences: `pandas.read_csv(FILE, sep=None, engine='python',"
+            " na_values='', keep_default_na=False).ffill().groupby("
+            f"{next(columns, 'COLUMN')!r}, sort=False).agg(list).to_json('mine.jsonl',"
+            " orient='records', lines=True)` writes a sentence a line)"
         )
     for role, found in survey.nothing.items():
         if survey.num_records == found:
@@ -376,18 +375,6 @@ def _surveyed(
             if survey.num_records > reading.MOST_ROWS:
                 raise InvalidInput(f"expected at most {reading.MOST_ROWS} records")
         yield record
-
-
-def _renamed(
-    records: Iterable[Record | InvalidData], place: str, name: str
-) -> Iterator[Record | InvalidData]:
-    """Records and problems that name an archive, not where it is unpacked."""
-    for record in records:
-        if isinstance(record, InvalidData):
-            yield InvalidData(str(record).replace(place, name))
-        else:
-            record.where = record.where.replace(place, name)
-            yield record
 
 
 def _pack(records: Iterator[Record | InvalidData]) -> Iterator[bytes]:
