@@ -212,7 +212,7 @@ def test_what_people_have_is_read_right(tmp_path, name, content, options, expect
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [("a.csv.gz", "gunzip"), ("a.zip", "unzip"), ("nlu.md", "rasa data convert nlu")],
+    [("a.csv.gz", "gunzip"), ("a.zip", "unzip")],
 )
 def test_what_another_program_unpacks_is_refused_with_its_name(tmp_path, name, way):
     (tmp_path / name).write_bytes(gzip.compress(b"text\0" * 50))

@@ -319,6 +319,12 @@ READ = [
             said("stop it", "stop"),
         ],
     ),
+    (
+        "nlu.md",
+        "## intent:phone\n- call [ann lee](who:Ann)\n* call\n## synonym:Ann\n- a\n",
+        {},
+        [CALL, said("call", "phone")],
+    ),
 ]
 
 

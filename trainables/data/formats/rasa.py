@@ -10,13 +10,14 @@ from trainables.data.formats.marks import brackets
 from trainables.errors import InvalidData
 from trainables.io.documents import DocumentProblem, parse_yaml
 
-_NLU = re.compile(r"^nlu\s*:", re.MULTILINE)
+_NLU = re.compile(r"^nlu\s*:|^##\s*intent\s*:", re.MULTILINE)
+_HEADING = re.compile(r"^##\s*(\w+)\s*:?(.*)$", re.MULTILINE)
 _SKIPPED = "lines without a dash or behind #"
 Example = tuple[str, dict[str, Any]]
 
 
 def recognizes(text: str) -> bool:
-    """Whether it is YAML with `nlu:`."""
+    """Whether it is YAML with `nlu:`, or Markdown with `## intent:`."""
     return _NLU.search(text) is not None
 
 
@@ -27,7 +28,11 @@ def examples(
     `notes` counts what is not read.
     """
     try:
-        document = parse_yaml(text, typed=False)
+        document = (
+            parse_yaml(text, typed=False)
+            if re.search(r"^nlu\s*:", text, re.MULTILINE)
+            else _of_markdown(text)
+        )
     except DocumentProblem as problem:  # whose words may quote a scalar
         yield InvalidData(f"expected YAML in {path}{problem.at}")
         return
@@ -66,6 +71,13 @@ def examples(
                     )
                 except InvalidData as problem:
                     yield problem
+
+
+def _of_markdown(text: str) -> dict[str, Any]:
+    """Markdown as the YAML of the same examples."""
+    _, *found = _HEADING.split(re.sub(r"^\s*\*\s", "- ", text, flags=re.MULTILINE))
+    headings = zip(found[::3], found[1::3], found[2::3], strict=True)
+    return {"nlu": [{k: name.strip(), "examples": of} for k, name, of in headings]}
 
 
 def _dashed(text: str, notes: Counter[str]) -> Iterator[str]:

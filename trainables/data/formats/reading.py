@@ -41,13 +41,12 @@ _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
     **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
     **dict.fromkeys((".parquet", ".arrow", ".feather"), "parquet"),
-    **dict.fromkeys((".yml", ".yaml"), "rasa"),
+    **dict.fromkeys((".yml", ".yaml", ".md"), "rasa"),
     ".json": "json",
 }
 _WAYS = {
     ".gz": ", which `gunzip` unpacks",
     ".zip": ", which `unzip` unpacks to a folder",
-    ".md": ", which `rasa data convert nlu --format yaml` converts",
 }
 _TEXTS = (
     ".conll",
@@ -159,7 +158,7 @@ def find(
         if not each.is_file() or each.name.startswith((".", "cache-")):
             continue
         try:
-            if each.name in _OF_TOOLS:
+            if each.suffix.lower() == ".md" or each.name in _OF_TOOLS:
                 raise InvalidInput("a description")
             files.append(replace(_file(each, options, form), part=_part_of(each, path)))
         except InvalidInput:

@@ -274,8 +274,7 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
     """
     survey = Survey()
     files = reading.find(path, options, form, survey.notes)
-    records = _records(files, options, survey.notes)
-    packed = list(_pack(_surveyed(records, survey, options)))
+    packed = list(_pack(_records(files, options, survey)))
     if survey.num_records == 0:
         if survey.first_problem is not None:
             raise survey.first_problem
@@ -362,21 +361,6 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
             raise InvalidData(f"expected utterances in {file.path}, got an empty file")
 
 
-def _surveyed(
-    records: Iterable[Record | InvalidData], survey: Survey, options: Options
-) -> Iterator[Record | InvalidData]:
-    """Each problem, and each record without its unread fields."""
-    for record in records:
-        if isinstance(record, InvalidData):
-            survey.first_problem = survey.first_problem or record
-        else:
-            survey.add(record, options.tokenize)
-            record.unread = {}
-            if survey.num_records > reading.MOST_ROWS:
-                raise InvalidInput(f"expected at most {reading.MOST_ROWS} records")
-        yield record
-
-
 def _pack(records: Iterator[Record | InvalidData]) -> Iterator[bytes]:
     while some := list(islice(records, _PACKED)):
         yield zlib.compress(pickle.dumps(some), 1)
@@ -388,19 +372,28 @@ def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
 
 
 def _records(
-    files: list[reading.File], options: Options, notes: Counter[str]
+    files: list[reading.File], options: Options, survey: Survey
 ) -> Iterator[Record | InvalidData]:
-    """Every record of the files, or its problem."""
-    for row in reading.rows(files, options, notes):
-        if isinstance(row, InvalidData):
-            yield row
-        elif row.fields.get("answer") in ("reject", "ignore"):
-            notes["records whose answer is reject or ignore"] += 1
-        else:
+    """Every record of the files without its unread fields, or its problem, each added
+    to the survey.
+    """
+    for row in reading.rows(files, options, survey.notes):
+        try:
+            if isinstance(row, InvalidData):
+                raise row
             where, fields, part = row
-            try:
-                yield record_of(
-                    fields, where=where, options=options, notes=notes, part=part
-                )
-            except InvalidData as problem:
-                yield problem
+            if fields.get("answer") in ("reject", "ignore"):
+                survey.notes["records whose answer is reject or ignore"] += 1
+                continue
+            record = record_of(
+                fields, where=where, options=options, notes=survey.notes, part=part
+            )
+        except InvalidData as problem:
+            survey.first_problem = survey.first_problem or problem
+            yield problem.with_traceback(None)
+            continue
+        survey.add(record, options.tokenize)
+        record.unread = {}
+        if survey.num_records > reading.MOST_ROWS:
+            raise InvalidInput(f"expected at most {reading.MOST_ROWS} records")
+        yield record
