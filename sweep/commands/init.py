@@ -56,7 +56,7 @@ def init(
     prompts for the epsilon if none is given, and shows the first three records as they
     were read.
     """
-    from sweep.imports.inspection import FEW, about_counts, about_labels
+    from sweep.imports.inspection import FEW, doubts
     from sweep.imports.start import SPACE, start
     from trainables.config.sections import LEAST_TARGET_EPSILON
     from trainables.data.schema import read_schema
@@ -91,7 +91,6 @@ def init(
         return
     say(*begun.sentences())
     own.say_samples(begun.source, no_sample=no_sample)
-    doubts = about_labels(begun.source) + about_counts(begun.counted)
-    say(*doubts, style="yellow")
+    say(*doubts(begun.source, begun.counted), style="yellow")
     space = argument(begun.folder / SPACE)
     say(f"next: `sweep plan {space}`, `sweep run {space}`")

@@ -249,7 +249,7 @@ def reading(source: Source) -> list[str]:
             f"Slots that lost white space at an end ({facts['num_trimmed']})."
         )
     if left := {
-        k: n for k, n in facts["notes"].items() if k != JOINED and not _is_inner(k)
+        k: n for k, n in facts["notes"].items() if not k.startswith((JOINED, INNER))
     }:
         said = ", ".join(f"{count} {what}" for what, count in left.items())
         sentences.append(f"Not read: {said}.")
@@ -263,7 +263,7 @@ def samples(source: Source) -> list[str]:
     names = dict(reversed(source.survey.read))
 
     def of(*roles: str) -> str:
-        there = [f"{names[role]}" for role in roles if role in names]
+        there = [names[role] for role in roles if role in names]
         return f" ({', '.join(there)})" if there else ""
 
     found = (each for each in source.utterances() if isinstance(each, Utterance))
@@ -281,10 +281,6 @@ def samples(source: Source) -> list[str]:
     return sentences
 
 
-def _is_inner(note: str) -> bool:
-    return note.startswith(INNER)
-
-
 def unread(source: Source) -> str:
     """The end of a sentence about the fields that are not read."""
     names = source.survey.ignored
@@ -292,8 +288,8 @@ def unread(source: Source) -> str:
     return f"; not read: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
 
 
-def about_labels(source: Source) -> list[str]:
-    """Warnings where labels may have been overlooked."""
+def doubts(source: Source, found: Inspection) -> list[str]:
+    """Warnings where a file may have been misread or labels overlooked."""
     sentences = [
         f"The field {name} looks like labels and is not read ({each.argument} reads"
         " it)."
@@ -310,7 +306,7 @@ def about_labels(source: Source) -> list[str]:
             "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding"
             " names another."
         )
-    return sentences
+    return sentences + _about_counts(found)
 
 
 def _doubts(survey: Survey) -> list[str]:
@@ -340,13 +336,13 @@ def _doubts(survey: Survey) -> list[str]:
             f"Spans with names such as B-city and I-city were joined to whole slots"
             f" ({survey.notes[JOINED]})."
         )
-    if inner := {k: n for k, n in survey.notes.items() if _is_inner(k)}:
+    if inner := {k: n for k, n in survey.notes.items() if k.startswith(INNER)}:
         named = ", ".join(f"{count} {what}" for what, count in inner.items())
         sentences.append(f"Not read, because a token has one tag: {named}.")
     return sentences
 
 
-def about_counts(found: Inspection) -> list[str]:
+def _about_counts(found: Inspection) -> list[str]:
     """Warnings of counts that say that a wrong field was read."""
     sentences = []
     intents = found.by_label["intents"].values()
