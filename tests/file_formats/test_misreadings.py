@@ -220,6 +220,29 @@ def test_what_another_program_unpacks_is_refused_with_its_name(tmp_path, name, w
         open_source(tmp_path / name, options=Options())
 
 
+def test_tasks_of_label_studio_are_read_or_refused(tmp_path):
+    def task(*done):
+        return {"data": {"text": "to Rome"}, "annotations": list(done)}
+
+    goal = {"from_name": "goal", "value": {"choices": ["go"]}}
+    city = {"value": {"start": 3, "end": 7, "text": "Rome", "labels": ["city"]}}
+    left = {"was_cancelled": True, "result": [city]}
+    chosen = source(tmp_path / "a.json", [task(left, {"result": [goal]})])
+    assert list(chosen.utterances()) == [said("to Rome", "go")]
+    assert not chosen.has_slots
+    both = {"result": [goal, city]}
+    found = source(tmp_path / "b.json", [task(both), task(both, both)])
+    right, problem = found.utterances()
+    assert right == said("to [city : Rome]", "go")
+    assert "one annotation of the task in" in str(problem)
+
+
+def test_an_object_with_data_is_no_text_in_pieces(tmp_path):
+    row = {"text": "stop", "intent": "x", "data": [{"text": "a", "id": 1}]}
+    found = source(tmp_path / "a.jsonl", [row])
+    assert list(found.utterances()) == [said("stop", "x")]
+
+
 def test_rows_of_tokens_are_refused_with_a_line_that_groups_them(
     tmp_path, monkeypatch, capsys
 ):

@@ -2,8 +2,7 @@
 
 `reading` takes rows out of files, `rasa` those of Rasa's; `fields` turns a row into a
 record, `label_scheme` a record into an utterance or its problem; `source` combines them
-with
-a first pass.
+with a first pass.
 """
 
 from trainables.data.formats.fields import Options, Record, SpanUnit

@@ -128,11 +128,14 @@ _SHAPES = tuple(
             "merge({text: [0]}, [1])",
             "{text: [0], intent: [1]}",
             f"merge(data, {{intent: {_DONE}[].result[].value.choices[],"
-            f" slots: {_DONE}[].result[].value | [?labels]}})",
+            f" slots: {_DONE}[].result[].value | [?labels] || `null`}})",
             f"length({_DONE})",
         ),
     )
 )
+
+
+_OF_PIECES = {"text", "entity", "slot_name", "slot"}  # keys
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
@@ -146,7 +149,9 @@ def fields_of(value: Any) -> dict[str, Any] | None:
             shape = 1
         case {"data": dict()}:
             shape = 2
-        case {"data": [{"text": str()}, *_] as pieces}:
+        case {"data": [{"text": str()}, *_] as pieces} if all(
+            isinstance(piece, dict) and piece.keys() <= _OF_PIECES for piece in pieces
+        ):
             others = {key: value[key] for key in value if key != "data"}
             return {**others, **_joined(pieces)}
         case _:
@@ -163,7 +168,7 @@ def _joined(pieces: list[Any]) -> dict[str, Any]:
     """The text and the slots of a text in pieces."""
     text, spans = "", []
     for piece in pieces:
-        if not isinstance(piece, dict) or not isinstance(piece.get("text"), str):
+        if not isinstance(piece.get("text"), str):
             raise InvalidData("expected a text of each piece of data")
         start = len(text)
         text += piece["text"]
