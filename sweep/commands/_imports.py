@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from sweep.commands._output import say
 from trainables.data.formats import Options, Source, open_source
 
 Data = Annotated[
@@ -20,9 +22,17 @@ Data = Annotated[
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Skip records that cannot be read.")
 ]
+NoSample = Annotated[
+    bool,
+    typer.Option("--no-sample", help="On a terminal, do not show three records."),
+]
 # Of each field of `Options`: its metavar, and its help.
 _HELP = {
-    "text": ("FIELD", "Field (or column, also by number) of the text."),
+    "text": (
+        "FIELD",
+        "Field of the text: its name, a column's number, or a JMESPath expression.",
+    ),
+    "tokens": ("FIELD", "Field of the list of tokens."),
     "intent": ("FIELD", "Field of the intent."),
     "tags": ("FIELD", "Field of the BIO tags."),
     "slots": ("FIELD", "Field of the slots' spans."),
@@ -31,8 +41,16 @@ _HELP = {
         "FIELD",
         "Field of the record's group, such as a user: the unit of user-level privacy.",
     ),
-    "tokenize": (None, "Tokenize at spaces only, or also at punctuation."),
+    "tokenize": (
+        None,
+        "Tokenize at spaces only, also at punctuation, or also each character of a"
+        " script without spaces.",
+    ),
     "spans": (None, "Unit of spans; default: the one that fits them."),
+    "marks": (
+        None,
+        "Slots in the text: in brackets as of Rasa, or <slot>value</slot>.",
+    ),
     "header": (None, "Whether the first line names the columns."),
     "encoding": ("NAME", "Encoding of the text; default: detected."),
 }
@@ -61,6 +79,14 @@ class Reading:
                     f"expected --encoding to be one such as cp1250, got {encoding!r}"
                 ) from None
         return open_source(data, options=self.options, form=self.form)
+
+
+def say_samples(source: Source, *, no_sample: bool) -> None:
+    """Show some records as they were read, on a terminal alone: they are private."""
+    from sweep.imports.inspection import samples
+
+    if sys.stdout.isatty() and not no_sample:
+        say(*samples(source), style="dim")
 
 
 def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -40,11 +40,8 @@ def list_corpora(as_json: JsonFlag = False) -> None:
     cells = []
     for row in rows:
         size = "-" if row["num_records"] is None else f"{row['num_records']:,}"
-        public = "yes" if row["public"] else "no"
-        at_hand = "yes" if row["at_hand"] else "no"
-        cells.append(
-            (row["name"], row["kind"], at_hand, public, size, row["description"])
-        )
+        said = ("yes" if row[key] else "no" for key in ("at_hand", "public"))
+        cells.append((row["name"], row["kind"], *said, size, row["description"]))
     head = ("corpus", "kind", "available", "public", "utterances", "description")
     say_table(head, cells, title="corpora")
     say(f"data directory: {settings.data_dir}")
@@ -75,7 +72,7 @@ def describe(
 
     source = options.source(Path(name))
     found = inspection.inspect(source.located_utterances())
-    sentences = inspection.about_labels(source) + inspection.warnings(found)
+    sentences = inspection.doubts(source, found) + inspection.warnings(found)
     by_kind = found.by_label
     if as_json:
         print_json(
@@ -120,9 +117,12 @@ def check(
     ] = None,
     *,
     options: own.Reading,
+    no_sample: own.NoSample = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a whole corpus and report damaged records by file and line, without text.
+
+    On a terminal it shows the first three records as they were read.
 
     At most five problems of a kind are listed and the others are counted. With --schema
     a label outside the schema is a problem. Warnings concern few records, rare labels,
@@ -140,7 +140,7 @@ def check(
         )
         return
     from sweep.imports.inspection import (
-        about_labels,
+        doubts,
         inspect,
         read_as,
         reading,
@@ -153,7 +153,7 @@ def check(
     labels = None if schema is None else read_schema(schema)
     source = options.source(Path(name))
     found = inspect(source.located_utterances(), labels)
-    doubts = about_labels(source)
+    misread = doubts(source, found)
     if as_json:
         print_json(
             "data check",
@@ -165,18 +165,19 @@ def check(
                     each for listed in found.problems.values() for each in listed
                 ],
                 "kinds": dict(found.kinds),
-                "warnings": doubts + warnings(found),
+                "warnings": misread + warnings(found),
                 "reading": read_as(source),
             },
         )
     else:
         say(*reading(source))
+        own.say_samples(source, no_sample=no_sample)
         for kind, listed in found.problems.items():
             say(*listed)
             if more := found.kinds[kind] - len(listed):
                 say(f"and {more} more of this kind")
-        say(*doubts, *warnings(found), style="yellow")
-        if not found.num_problems and not doubts:
+        say(*misread, *warnings(found), style="yellow")
+        if not found.num_problems and not misread:
             say(f"No problem in {count(found.num_read, 'record')}.")
     if found.num_problems:
         raise InvalidInput(

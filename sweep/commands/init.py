@@ -47,14 +47,16 @@ def init(
     *,
     options: own.Reading,
     skip_invalid: own.SkipInvalid = False,
+    no_sample: own.NoSample = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a corpus, a label schema and a first space from a file of utterances.
 
     Output consists of counts and names of fields, without any text. On a terminal it
-    prompts for the epsilon if none is given.
+    prompts for the epsilon if none is given, and shows the first three records as they
+    were read.
     """
-    from sweep.imports.inspection import FEW, about_labels
+    from sweep.imports.inspection import FEW, doubts
     from sweep.imports.start import SPACE, start
     from trainables.config.sections import LEAST_TARGET_EPSILON
     from trainables.data.schema import read_schema
@@ -88,6 +90,7 @@ def init(
         print_json("init", begun.facts())
         return
     say(*begun.sentences())
-    say(*about_labels(begun.source), style="yellow")
+    own.say_samples(begun.source, no_sample=no_sample)
+    say(*doubts(begun.source, begun.counted), style="yellow")
     space = argument(begun.folder / SPACE)
     say(f"next: `sweep plan {space}`, `sweep run {space}`")

@@ -10,22 +10,29 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from trainables import formats
-from trainables.data.formats import Source
+from trainables.data.bio import slots_lenient
+from trainables.data.formats import Source, Survey
+from trainables.data.formats.fields import INNER, JOINED
+from trainables.data.formats.marks import FORMS
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS, text_hash
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, one_line
 
 FEW = 5  # a label with fewer records reveals something about them
 SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
 _ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
+_SAMPLES, _SAMPLE_CHARACTERS = 3, 400
+_MARKED = 0.05  # share of the records from which something is no accident
+_MANY = 5  # intents that are enough to see whether they are labels
 _MOST_NAMES = 8  # of fields, in a sentence
 _SIGNS = re.compile(r"[^\w\s]|_")
 _DIGITS = re.compile(r"\d+")
@@ -34,13 +41,15 @@ _DIGITS = re.compile(r"\d+")
 @dataclass
 class Inspection:
     """Counts of a file. `labels` are those of distinct records by part, intent and
-    names of slots, `num_duplicates` how many more have an equal text. `near` counts
+    names of slots, `num_duplicates` how many more have an equal text, `num_different` of
+    which differ in case. `near` counts
     validation and test records that differ from some training record only in case,
     punctuation, numbers or the order of words; `repeated` those equal to one.
     """
 
     labels: Counter[tuple[Part, str, frozenset[str]]] = field(default_factory=Counter)
     num_duplicates: int = 0
+    num_different: int = 0
     num_read: int = 0
     num_problems: int = 0
     problems: dict[str, list[str]] = field(default_factory=dict)
@@ -135,6 +144,7 @@ def inspect(
     """
     found = Inspection()
     seen: dict[int, Part] = {}
+    exact: set[int] = set()
     shapes: list[tuple[int, Part]] = []
     group_parts: defaultdict[str, set[Part]] = defaultdict(set)
     for where, utterance in utterances:
@@ -147,14 +157,17 @@ def inspect(
         if utterance.group is not None:
             found.groups[utterance.group] += 1
             group_parts[utterance.group].add(utterance.part)
-        key = text_hash(utterance.tokens)
+        key, spelled = text_hash(utterance.tokens), hash(utterance.tokens)
         if key in seen:
             found.num_duplicates += 1
+            found.num_different += spelled not in exact
+            exact.add(spelled)
             found.repeated += (
                 "train" in (seen[key], utterance.part) and seen[key] != utterance.part
             )
             continue
         seen[key] = utterance.part
+        exact.add(spelled)
         found.labels[utterance.part, utterance.intent, slot_names(utterance)] += 1
         found.lengths.append(len(utterance.tokens))
         shapes.append((_shape(utterance), utterance.part))
@@ -197,7 +210,7 @@ def read_as(source: Source) -> dict[str, Any]:
         "span_unit": source.unit,
         "read": {role: sorted(names[role]) for role in _ROLES if role in names},
         "unread": survey.ignored,
-        "overlooked": survey.overlooked,
+        "overlooked": {k: each.option for k, each in survey.overlooked.items()},
         "num_read": survey.num_records,
         "num_with_intent": survey.with_intent,
         "num_with_slot": survey.with_slots,
@@ -216,6 +229,8 @@ def reading(source: Source) -> list[str]:
         f"{role} from {' and '.join(of)}" for role, of in facts["read"].items()
     )
     unit = f"; spans count {facts['span_unit']}" if facts["span_unit"] else ""
+    if facts["span_unit"] == "text":
+        unit = "; spans are where their text is, whatever their numbers count"
     form = (facts[key] for key in ("form", "encoding") if facts[key])
     sentences = [
         f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}.",
@@ -232,9 +247,36 @@ def reading(source: Source) -> list[str]:
         sentences.append(
             f"Slots that lost white space at an end ({facts['num_trimmed']})."
         )
-    if facts["notes"]:
-        said = ", ".join(f"{count} {what}" for what, count in facts["notes"].items())
+    if left := {
+        k: n for k, n in facts["notes"].items() if not k.startswith((JOINED, INNER))
+    }:
+        said = ", ".join(f"{count} {what}" for what, count in left.items())
         sentences.append(f"Not read: {said}.")
+    return sentences
+
+
+def samples(source: Source) -> list[str]:
+    """The first records as they were read, each with the fields that it came from: for
+    a terminal alone, because they are texts.
+    """
+    names = dict(reversed(source.survey.read))
+
+    def of(*roles: str) -> str:
+        there = [names[role] for role in roles if role in names]
+        return f" ({', '.join(there)})" if there else ""
+
+    found = (each for each in source.utterances() if isinstance(each, Utterance))
+    sentences = []
+    for utterance in islice(found, _SAMPLES):
+        words = list(utterance.tokens)
+        for name, start, end in slots_lenient(utterance.tags):
+            words[start] = f"[{words[start]}"
+            words[end - 1] = f"{words[end - 1]} : {name}]"
+        told = [f"text{of('text', 'tokens', 'annotated', 'slots', 'tags')}"]
+        told[0] += f": {' '.join(words)}"
+        if utterance.intent != NO_INTENT:
+            told.append(f"intent{of('intent')}: {utterance.intent}")
+        sentences.append(one_line("; ".join(told), characters=_SAMPLE_CHARACTERS))
     return sentences
 
 
@@ -245,13 +287,14 @@ def unread(source: Source) -> str:
     return f"; not read: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
 
 
-def about_labels(source: Source) -> list[str]:
-    """Warnings where labels may have been overlooked."""
+def doubts(source: Source, found: Inspection) -> list[str]:
+    """Warnings where a file may have been misread or labels overlooked."""
     sentences = [
-        f"The field {name} looks like labels and is not read (--{option} {name} reads"
-        f" it)."
-        for name, option in source.survey.overlooked.items()
+        f"The field {name} looks like labels and is not read ({each.argument} reads"
+        " it)."
+        for name, each in source.survey.overlooked.items()
     ]
+    sentences += _doubts(source.survey)
     if not source.has_intents and not source.survey.with_slots:
         sentences.append(
             "No record has an intent or a slot (--intent, --tags and --slots name"
@@ -261,6 +304,57 @@ def about_labels(source: Source) -> list[str]:
         sentences.append(
             "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding"
             " names another."
+        )
+    return sentences + _about_counts(found)
+
+
+def _doubts(survey: Survey) -> list[str]:
+    """Warnings of records that look as if they were misread."""
+    kinds, of = survey.kinds, f"of {survey.num_records} records"
+    sentences = []
+    for form, (option, _) in FORMS.items():
+        number = kinds[f"marks {form}"]
+        if number > _MARKED * survey.num_records:
+            way = f"--marks {option} reads them" if option else "no option reads them"
+            sentences.append(
+                f"Texts with {form} in them, taken for words ({number} {of}; {way})."
+            )
+    if 2 * kinds["unspaced"] > survey.num_records:
+        sentences.append(
+            "Words of a script without spaces are one token, of which an encoder reads"
+            f" the first piece ({kinds['unspaced']} {of}; --tokenize characters cuts"
+            " them)."
+        )
+    if kinds["BIO names"]:
+        sentences.append(
+            "Names of slots that begin like tags, B- or I-, which may be a tag in a tag"
+            f" ({kinds['BIO names']})."
+        )
+    if survey.notes[JOINED]:
+        sentences.append(
+            f"Spans with names such as B-city and I-city were joined to whole slots"
+            f" ({survey.notes[JOINED]})."
+        )
+    if inner := {k: n for k, n in survey.notes.items() if k.startswith(INNER)}:
+        named = ", ".join(f"{count} {what}" for what, count in inner.items())
+        sentences.append(f"Not read, because a token has one tag: {named}.")
+    return sentences
+
+
+def _about_counts(found: Inspection) -> list[str]:
+    """Warnings of counts that say that a wrong field was read."""
+    sentences = []
+    intents = found.by_label["intents"].values()
+    once = sum(counts.total() == 1 for counts in intents)
+    if len(intents) >= _MANY and 2 * once > found.parts.total():
+        sentences.append(
+            f"{once} of {len(intents)} intents occur once each, as texts do and labels"
+            " do not (--intent names another field)."
+        )
+    if found.num_different > _MARKED * found.num_read:
+        sentences.append(
+            f"{found.num_different} of {found.num_duplicates} repeated texts differ"
+            " from the first one in case."
         )
     return sentences
 

@@ -192,8 +192,8 @@ def _require_labels(counted: Inspection, source: Source) -> None:
     learnt.
     """
     if not counted.num_labels:
-        looks = source.survey.overlooked.items()
-        options = ", ".join(f"--{option} {name}" for name, option in looks)
+        looks = source.survey.overlooked.values()
+        options = " ".join(each.argument for each in looks)
         hint = (
             f"try {options}" if options else "--intent, --tags and --slots name fields"
         )

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import pre_tokenizers
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoTokenizer
 
 from sweep.results.export_encoder import write_encoder
 from tests.encoders import family_folders
@@ -29,6 +28,7 @@ from trainables.data.batches import batch_of_texts
 from trainables.errors import InvalidData
 from trainables.models.bert import COVERED
 from trainables.models.encoders.hub import public_encoder
+from trainables.models.encoders.pieces import WordCutter
 from trainables.models.encoders.source import HubEncoder
 from trainables.models.features import require_usable
 
@@ -76,7 +76,7 @@ def test_pieces_and_first_pieces_are_those_of_the_whole_text(encoder):
     record = [1, 0, 5, 2, 3, 4, 7]
     found = batch(encoder, record).inputs
     words = [WORDS[place] for place in record]
-    whole = AutoTokenizer.from_pretrained(encoder.public.place).backend_tokenizer
+    whole = Tokenizer.from_file(str(encoder.public.place / "tokenizer.json"))
     whole.no_padding()
     whole.no_truncation()
     is_byte_level = encoder.public.config.model_type in (
@@ -242,6 +242,26 @@ def test_what_cannot_be_used_is_refused_by_the_plan(tmp_path, change, problem):
     change(tmp_path)
     with refused(problem):
         require_usable(config, data_config(name="atis"))
+
+
+def test_the_tokenizer_is_that_of_its_file(tmp_path):
+    """The library's class of the config lowers case where the file keeps it."""
+    family_folders.write(tmp_path, "bert")
+    file = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    file.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    file.add_tokens(["Boston"])
+    file.save(str(tmp_path / "tokenizer.json"))
+    cutter = WordCutter.of_folder(tmp_path, name="x")
+    file.no_padding()
+    file.no_truncation()
+    expected = file.encode("Boston", add_special_tokens=False).ids
+    assert list(cutter.table(["Boston"]).pieces[: len(expected)]) == expected
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(
+        json.dumps(json.loads(config.read_text()) | {"do_lower_case": True})
+    )
+    with refused("to agree on do_lower_case, got False and True"):
+        WordCutter.of_folder(tmp_path, name="x")
 
 
 @pytest.mark.parametrize("offline", [True, False])

@@ -153,17 +153,26 @@ _Loader.add_constructor(_NUMBER_TAG, _Loader.number)
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.mapping)
 
 
+class _TextLoader(_Loader):
+    """Every scalar as it is written."""
+
+
+_TextLoader.yaml_implicit_resolvers = {}
+
+
 def _wrong(words: str, place: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=words, problem_mark=place.start_mark)
 
 
-def parse_yaml(text: str) -> Any:
+def parse_yaml(text: str, *, typed: bool = True) -> Any:
     """The plain data of one YAML document; None for an empty one. As YAML 1.1, except
     that 1e-3 is a number, 12:30 and 2026-11-22 are text, and 010 (8 or 10, by the
-    version of YAML) is refused.
+    version of YAML) is refused. Without `typed`, each scalar is text as it is written.
 
     >>> parse_yaml("{a: [1e-3, yes, 12:30], b: {c: 0x1f}}")
     {'a': [0.001, True, '12:30'], 'b': {'c': 31}}
+    >>> parse_yaml("[007, yes, ~]", typed=False)
+    ['007', 'yes', '~']
 
     Raises: DocumentProblem with the line.
     """
@@ -184,7 +193,7 @@ def parse_yaml(text: str) -> Any:
             if getattr(event, "tag", None) is not None:
                 raise _wrong("expected plain data, got a tag", event)
             require_text(getattr(event, "value", ""))
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=_Loader if typed else _TextLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(
             error, "context_mark", None

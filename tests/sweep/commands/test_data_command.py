@@ -107,7 +107,7 @@ def test_every_command_says_how_a_file_was_read(place, line):
         {
             "utterance": f"say {SECRET}{n}!",
             "topic": "ab"[n % 2],
-            "ner": [{"start": 4}],
+            "ner": [{"start": 4, "end": 13, "label": "what"}],
             "id": n,
         }
         | {"entities": [[4, 13, "what"], [4, 13, "what"]] if n else [[3, 13, "what"]]}

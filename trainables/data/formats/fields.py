@@ -2,87 +2,51 @@
 write.
 """
 
-import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+import jmespath
+from jmespath.exceptions import JMESPathError
+
 from trainables.data.bio import parse_annotation
+from trainables.data.formats.marks import marked
+from trainables.data.formats.names import (
+    EITHER,
+    END,
+    LAST,
+    LENGTH,
+    NAME,
+    NAMES,
+    SENTENCE,
+    START,
+    VALUE,
+    are_spans,
+    literal,
+)
+from trainables.data.formats.paths import name_among, suggested, value_at
 from trainables.data.tokenization import Tokenization, tokens_of
 from trainables.errors import InvalidData, kind_of
-from trainables.io.documents import DocumentProblem, parse_json
 
-SpanUnit = Literal["tokens", "characters", "utf-16", "bytes", "last-token"]
-# The first name of a role that a row has is used.
-NAMES: dict[str, tuple[str, ...]] = {
-    "text": (
-        *(
-            "text",
-            "utterance",
-            "sentence",
-            "query",
-            "utt",
-            "phrase",
-            "question",
-            "raw_text",
-        ),
-        *("äußerung", "satz", "anfrage"),
-    ),
-    "tokens": ("tokens", "words"),
-    "annotated": ("annot_utt", "annotation", "answer_annotation"),
-    "intent": (
-        *(
-            "intent",
-            "intents",
-            "intent_name",
-            "label",
-            "labels",
-            "category",
-            "class",
-            "cats",
-        ),
-        *("choice", "absicht", "kategorie"),
-    ),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
-    "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
-    "part": ("part", "split", "partition"),
-    "group": ("group",),
-}
-_TASK = "annotations."  # before the names of Label Studio's controls
-_SEARCHED = {
-    role: (*names, *(_TASK + name for name in names)) for role, names in NAMES.items()
-}
-# Of the record, or of its spans.
-_EITHER = ("label", "labels", f"{_TASK}label", f"{_TASK}labels")
-_NAME = (
-    "slot",
-    "slot_name",
-    "entity",
-    "label",
-    "labels",
-    "name",
-    "type",
-    "tag",
-    "entity_type",
-)
-_START = ("start", "start_char", "begin", "start_offset", "startPos")
-_LAST = "endPos"  # of LUIS: the last character
-_END = ("end", "end_char", "stop", "end_offset", _LAST)
-_VALUE = ("text", "value", "word")
-_LONGEST_LITERAL = 100_000
+SpanUnit = Literal["tokens", "characters", "utf-16", "bytes", "last-token", "text"]
+INNER = "entities inside of others"
+JOINED = "spans with BIO marks"
+Marks = Literal["brackets", "elements"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # a key of caches
 class Options:
-    """Reading options of a file: the fields (or columns, by name or number) of text,
-    intent, tags, slots, part and group where their names are unusual; the tokenization;
-    the unit of spans; whether columns have names (None: detected by the usual names);
-    the encoding (None: detected).
+    """Reading options of a file: the fields (or columns, by name or number, or JMESPath
+    expressions) of text, tokens, intent, tags, slots, part and group where their names
+    are unusual; the tokenization; the unit
+    of spans; how slots are marked in the text; whether columns have names (None:
+    detected by the usual names); the encoding (None: detected).
     """
 
     text: str | None = None
+    tokens: str | None = None
     intent: str | None = None
     tags: str | None = None
     slots: str | None = None
@@ -90,6 +54,7 @@ class Options:
     group: str | None = None
     tokenize: Tokenization = "space"
     spans: SpanUnit | None = None
+    marks: Marks | None = None
     header: bool | None = None
     encoding: str | None = None
 
@@ -109,7 +74,7 @@ class Record:
     neither.
 
     `where` is file and line, for messages; `read` the names of the fields by their
-    roles, `unread` the other fields.
+    roles, `unread` the other fields, `nothing` the roles whose option finds nothing.
     """
 
     where: str
@@ -122,6 +87,7 @@ class Record:
     group: str | None = None
     read: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, Any] = field(default_factory=dict)
+    nothing: tuple[str, ...] = ()
 
     @property
     def spaced_text(self) -> str:
@@ -130,79 +96,91 @@ class Record:
 
 
 def is_usual(name: str) -> bool:
-    """Whether it is the usual name of some field."""
-    return any(name in names for names in NAMES.values())
+    """Whether it is the usual name of some field, in any case."""
+    usual = (*NAMES.values(), SENTENCE)
+    return any(name.strip().lower() in names for names in usual)
 
 
 def has_text(fields: Mapping[str, Any], options: Options) -> bool:
     """Whether some field is known to contain the text."""
-    names = (*NAMES["text"], *NAMES["tokens"], *NAMES["annotated"])
-    return options.text in fields or any(name in fields for name in names)
+    if given := options.text or options.tokens:
+        if name_among(given, tuple(fields)) is not None:
+            return True
+        try:
+            found = value_at(fields, given, where="", option="text")
+        except InvalidData:
+            return False
+        return isinstance(found, str | list) and found != []
+    usual = {*NAMES["text"], *NAMES["tokens"], *NAMES["annotated"]}
+    return any(
+        name.lower() in usual and not _is_other("annotated", name.lower(), given)
+        for name, given in fields.items()
+    )
+
+
+# Records of other tools as objects with usual names, the first that fits: spaCy's pairs
+# of a text and its labels, pairs of a text and an intent, tasks of Label Studio.
+_DONE = "(annotations || completions || `[]`)[?!was_cancelled]"
+_SHAPES = tuple(
+    map(
+        jmespath.compile,
+        (
+            "merge({text: [0]}, [1])",
+            "{text: [0], intent: [1]}",
+            f"merge(data, {{intent: {_DONE}[].result[].value.choices[],"
+            f" slots: {_DONE}[].result[].value | [?labels] || `null`}})",
+            f"length({_DONE})",
+        ),
+    )
+)
+
+
+_OF_PIECES = {"text", "entity", "slot_name", "slot"}  # keys
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
     """The named fields of one record of a JSON file; None of what is none: an object,
-    spaCy's pairs of a text and its labels, a task of Label Studio, a text in pieces of
-    Snips.
+    one of `_SHAPES`, a text in pieces of Snips.
     """
-    if isinstance(value, dict) and "data" not in value:
-        return value
     match value:
-        case [str(text), dict(labels)]:
-            return {"text": text, **labels}
-        case [str(text), str(intent)]:
-            return {"text": text, "intent": intent}
-        case {"data": dict(data)}:
-            return {**data, **_of_tasks(value)}
-        case {"data": [{"text": str()}, *_] as pieces} if all(map(_is_piece, pieces)):
-            return {
-                **{key: value[key] for key in value if key != "data"},
-                **_joined(pieces),
-            }
-    return value if isinstance(value, dict) else None
-
-
-def _of_tasks(task: Mapping[str, Any]) -> dict[str, Any]:
-    """The labels of a task of Label Studio by the names of its controls."""
-    given = task.get("annotations", task.get("completions"))
-    tried = given if isinstance(given, list) else []
-    done = [
-        each
-        for each in tried
-        if isinstance(each, dict) and not each.get("was_cancelled")
-    ]
-    if len(done) > 1:
-        raise InvalidData("expected one annotation of the task")
-    found: dict[str, Any] = {}
-    for result in done[0].get("result") or [] if done else []:
-        value = result.get("value") if isinstance(result, dict) else None
-        if not isinstance(value, dict):
-            raise InvalidData("expected a value of each result")
-        name = f"{_TASK}{result.get('from_name')}"
-        found.setdefault(name, []).extend(value.get("choices", [value]))
-    return found
-
-
-def _is_piece(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() <= {
-        "text",
-        "entity",
-        "slot_name",
-        "slot",
-    }
+        case [str(), dict()]:
+            shape = 0
+        case [str(), str()]:
+            shape = 1
+        case {"data": dict()}:
+            shape = 2
+        case {"data": [{"text": str()}, *_] as pieces} if all(
+            isinstance(piece, dict) and piece.keys() <= _OF_PIECES for piece in pieces
+        ):
+            others = {key: value[key] for key in value if key != "data"}
+            return {**others, **_joined(pieces)}
+        case _:
+            return value if isinstance(value, dict) else None
+    try:
+        if shape == 2 and _SHAPES[3].search(value) > 1:
+            raise InvalidData("expected one annotation of the task")
+        return dict(_SHAPES[shape].search(value))
+    except JMESPathError:
+        raise InvalidData("expected annotations of the task") from None
 
 
 def _joined(pieces: list[Any]) -> dict[str, Any]:
+    """The text and the slots of a text in pieces."""
     text, spans = "", []
     for piece in pieces:
-        words = piece.get("text")
-        if not isinstance(words, str):
+        if not isinstance(piece.get("text"), str):
             raise InvalidData("expected a text of each piece of data")
-        name = piece.get("slot_name") or piece.get("entity")
-        if name is not None:
-            spans.append([name, len(text), len(text) + len(words), words])
-        text += words
+        start = len(text)
+        text += piece["text"]
+        if name := piece.get("slot_name") or piece.get("entity"):
+            spans.append([name, start, len(text), piece["text"]])
     return {"text": text, "slots": spans}
+
+
+def hint(options: Options, records: Iterable[Any]) -> str:
+    """The options that read these records, in brackets."""
+    found = "" if options.text or options.tokens else suggested(records)
+    return f" (try {found})" if found else " (--text names another)"
 
 
 def record_of(
@@ -218,37 +196,42 @@ def record_of(
     Raises: InvalidData that names `where` and the field, never a value.
     """
     read: dict[str, str] = {}
+    value: dict[str, Any] = {}
     for role, names in _candidates(tuple(fields), options):
+        own = getattr(options, role, None)
         for name in names:
-            if name not in fields:
-                raise InvalidData(
-                    f"expected the field {name} (--{role}) in {where}, got none"
-                )
-            given = fields[name]
-            if name == getattr(options, role, None) or not (
-                given is None or given == "" or _is_other(role, name, given)
+            if name in fields:
+                given = fields[name]
+            else:
+                given = value_at(fields, name, where=where, option=role)
+            if own is not None or not (
+                given is None or given == "" or _is_other(role, name.lower(), given)
             ):
-                read[role] = name
+                read[role], value[role] = name, given
                 break
-    if "text" in read and isinstance(fields[read["text"]], list):
-        read["tokens"] = read.pop("text")
-    value = {role: fields[name] for role, name in read.items()}
+    if isinstance(value.get("text"), list):
+        read["tokens"], value["tokens"] = read.pop("text"), value.pop("text")
     if not value.keys() & {"text", "tokens", "annotated"}:
         raise InvalidData(
             f"expected a field for the words in {where}, such as {NAMES['text'][0]} or"
-            f" {NAMES['tokens'][0]} (--text names another)"
+            f" {NAMES['tokens'][0]}{hint(options, [fields])}"
         )
     text = value.get("text")
     if text is not None and not isinstance(text, str):
         raise InvalidData(
             f"expected {read['text']} in {where} to be text, got {kind_of(text)}"
         )
+    if options.marks is not None and text is not None:
+        if value.keys() & {"tokens", "tags", "slots"}:
+            raise InvalidData(f"expected no --marks in {where}, which has slots")
+        found = marked(text, options.marks, where, notes)
+        text, value["slots"], read["slots"] = found["text"], found["slots"], "marks"
     tokens = _words(value.get("tokens"), read.get("tokens"), where)
     tags = _words(value.get("tags"), read.get("tags"), where)
     if isinstance(value.get("annotated"), str):
         text = None  # it is cut at white space and at the edges of marks, or finer
-        marked = parse_annotation(value["annotated"], where=where)
-        tokens, tags = cut_finer(*marked, options.tokenize)
+        annotation = parse_annotation(value["annotated"], where=where)
+        tokens, tags = cut_finer(*annotation, options.tokenize)
         read.pop("text", None)
     unread: dict[str, Any] = {}
     if len(read) < len(fields):
@@ -265,6 +248,7 @@ def record_of(
         group=_word(value.get("group"), read.get("group"), where),
         read=read,
         unread=unread,
+        nothing=tuple(role for role, given in value.items() if given is None),
     )
 
 
@@ -273,25 +257,31 @@ def _candidates(
     names: tuple[str, ...], options: Options
 ) -> list[tuple[str, tuple[str, ...]]]:
     """The fields that may have each role: the one of an option, or those with usual
-    names.
+    names in any case.
     """
-    labels = (options.intent, options.tags, options.slots)
+    spelled = {name.strip().lower(): name for name in reversed(names)}
+    labels = [
+        name_among(given, names)
+        for given in (options.intent, options.tags, options.slots)
+        if given is not None
+    ]
     found: list[tuple[str, tuple[str, ...]]] = []
-    for role, usual in _SEARCHED.items():
+    for role, usual in NAMES.items():
         own = getattr(options, role, None)
         if own is not None:
-            found.append((role, (own,)))
+            found.append((role, (name_among(own, names) or own,)))
         elif options.text is None or role not in ("tokens", "annotated"):
-            there = tuple(
-                n for n in usual if n in names and (n not in labels or role == "text")
-            )
+            there = tuple(spelled[name] for name in usual if name in spelled)
+            there = tuple(n for n in there if n not in labels or role == "text")
             found += [(role, there)] if there else []
     return found
 
 
 def _is_other(role: str, name: str, value: Any) -> bool:
     """Whether a field with a usual name of a role is something else."""
-    if name in _EITHER:
+    if role == "annotated":
+        return name in NAMES[role] and isinstance(value, dict | list)
+    if name in EITHER:
         return are_spans(value) != (role == "slots")
     # Tokens of a parser have their places.
     return (
@@ -299,29 +289,6 @@ def _is_other(role: str, name: str, value: Any) -> bool:
         and isinstance(value, list)
         and isinstance([*value, ""][0], dict)
     )
-
-
-def are_spans(value: Any) -> bool:
-    """Whether a value of a field is a list of spans, or the text of one."""
-    if isinstance(value, str):
-        value = literal(value) if value[:1] in ("[", "{") else None
-    return isinstance(value, list) and all(
-        isinstance(each, list | dict) for each in value[:1]
-    )
-
-
-def literal(text: str) -> Any:
-    """The value of a JSON text, or of what Python prints of a list; None where it is
-    none.
-    """
-    try:
-        return parse_json(text)
-    except DocumentProblem:
-        pass
-    try:
-        return ast.literal_eval(text[:_LONGEST_LITERAL])
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
 
 
 def _words(value: Any, name: str | None, where: str) -> tuple[str, ...] | None:
@@ -380,18 +347,38 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
             dict(zip(value, each, strict=False))
             for each in zip(*value.values(), strict=False)
         ]
-    if value is None and name == "":
+    if value is None:
         return
     if not isinstance(value, list):
         raise InvalidData(
             f"expected {name} in {where} to be a list of spans, got {kind_of(value)}"
         )
     seen: set[tuple[Any, ...]] = set()
-    for each in value:
-        span = _span(each, name, where, notes)
+    spans = [_span(each, name, where, notes) for each in value]
+    joined = _joined_spans(spans)
+    if joined is not spans:
+        notes[JOINED] += len(spans)
+    for span in joined:
         if span[:3] not in seen:
             seen.add(span[:3])
             yield span
+
+
+def _joined_spans(spans: list[Span]) -> list[Span]:
+    """Spans whose names are BIO tags, as a tagger gives one a word or a piece of one,
+    as whole ones; others as they are.
+    """
+    if not all(span.name[:2] in ("B-", "I-") for span in spans):
+        return spans
+    found: list[Span] = []
+    for span in sorted(spans, key=lambda each: each[1:3]):
+        mark, _, name = span.name.partition("-")
+        last = found[-1] if found else span
+        if mark == "I" and last.name == name and span.start - last.end <= 1:
+            found[-1] = Span(name, last.start, span.end)
+        else:
+            found.append(span._replace(name=name))
+    return found
 
 
 def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
@@ -409,8 +396,11 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
         if isinstance(value.get("role"), str) and isinstance(name, str):
             name = f"{name}.{value['role']}"
         notes["groups of entities"] += value.get("group") is not None
-        if keys[2] == _LAST and type(end) is int:
+        _count_inner(value, notes)
+        if keys[2] == LAST and type(end) is int:
             end += 1
+        if keys[2] == LENGTH and type(start) is int and type(end) is int:
+            end += start
     elif isinstance(value, list) and len(value) in (3, 4):
         first, second, third, *rest = value
         is_first = isinstance(first, str)
@@ -431,15 +421,25 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
     return Span("_".join(words), start, end, given)
 
 
+def _count_inner(value: Mapping[str, Any], notes: Counter[str]) -> None:
+    """Count the entities inside of an entity, which no tag can hold, by name."""
+    for inner in (x for v in value.values() if isinstance(v, list) for x in v):
+        keys = _keys(tuple(inner)) if isinstance(inner, dict) else None
+        if keys is not None:
+            notes[f"{INNER} ({inner[keys[0]]})"] += 1
+            _count_inner(inner, notes)
+
+
 @lru_cache(maxsize=1_000)
 def _keys(given: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The keys of name, start and end, then those of its text; None where one of three
-    lacks.
+    """The keys of name, start and end (or length), then those of its text; None where
+    one of three lacks.
     """
     found = [
-        next((k for k in names if k in given), "") for names in (_NAME, _START, _END)
+        next((k for k in names if k in given), "")
+        for names in (NAME, START, (*END, LENGTH))
     ]
-    return (*found, *(key for key in _VALUE if key in given)) if all(found) else None
+    return (*found, *(key for key in VALUE if key in given)) if all(found) else None
 
 
 def cut_finer(

@@ -6,10 +6,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from trainables.data.bio import tags_of
 from trainables.data.formats.fields import Options, Record, Span, SpanUnit, cut_finer
+from trainables.data.formats.names import TAG
 from trainables.data.records import (
     NO_INTENT,
     PART_NAMES,
@@ -18,15 +20,10 @@ from trainables.data.records import (
     Utterance,
     size_problem,
 )
-from trainables.data.tokenization import Tokenization, places, tokens_of
+from trainables.data.tokenization import UNSPACED, Tokenization, places, tokens_of
 from trainables.errors import InvalidData
 
-TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
 _KINDS = dict(zip("BILESUM", "BIIIBBI", strict=True))  # of BIOES and BILOU too
-# Letters of scripts that put no space between words.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
-)
 
 
 def utterance_of(
@@ -39,6 +36,8 @@ def utterance_of(
     """
     where, tokenize = record.where, options.tokenize
     slots: list[Slot] = []
+    if unit == "text":
+        record, unit = replace(record, spans=_by_text(record)), "characters"
     if record.spans and unit not in ("tokens", "last-token"):
         tokens = tokens_of(record.spaced_text, tokenize=tokenize)
         slots = _token_slots(record, options, unit or "characters", adjusted)
@@ -57,6 +56,38 @@ def utterance_of(
     if (problem := size_problem(tokens)) is not None:
         raise InvalidData(f"{problem} in {where}")
     return Utterance(tokens, tags, _intent(record), _part(record), record.group)
+
+
+def place_of(value: str, text: str) -> tuple[int, int] | None:
+    """The characters of words that a text has once; None where it has them otherwise
+    often.
+    """
+    value = value.strip()
+    if not value or value not in text:
+        return None
+    found: list[tuple[int, int]] = []
+    start = text.find(value)
+    while start >= 0 and len(found) < 2:
+        end = start + len(value)
+        around = text[max(0, start - 1) : start] + text[end : end + 1]
+        if not re.search(r"\w", around):
+            found.append((start, end))
+        start = text.find(value, start + 1)
+    return found[0] if len(found) == 1 else None
+
+
+def _by_text(record: Record) -> tuple[Span, ...]:
+    """The spans of a record where the text has their values."""
+    found = []
+    for span in record.spans:
+        place = place_of(span.value or "", record.spaced_text)
+        if place is None:
+            raise InvalidData(
+                f"expected the text of each of {record.read.get('slots')} once in"
+                f" {record.where}"
+            )
+        found.append(Span(span.name, *place, span.value))
+    return tuple(found)
 
 
 def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]:
@@ -119,11 +150,11 @@ def _token_slots(
         begun, ended = found[inside[0]][0], found[inside[-1]][1]
         if begun < place[0] or ended > place[1]:
             _require_characters(record, span, options)
-            if _UNSPACED.search(text[begun : place[0]] + text[place[1] : ended]):
+            if UNSPACED.search(text[begun : place[0]] + text[place[1] : ended]):
                 raise InvalidData(
-                    f"expected {name} in {where} around whole tokens, which text"
-                    f" without spaces"
-                    " between words needs in the field tokens (a list of words)"
+                    f"expected {name} in {where} around whole tokens (--tokenize"
+                    " characters cuts text without spaces between words, or its words"
+                    " are in the field tokens)"
                 )
             adjusted["extended"] += 1
         if begun > place[0] or ended < place[1]:
@@ -132,11 +163,11 @@ def _token_slots(
 
 
 def word_places(text: str, tokenize: Tokenization) -> list[tuple[int, int]]:
-    """The places of words with and, where text is cut at spaces alone, without their
-    signs.
-    """
+    """The places of words without their signs, and of tokens."""
     found = places(text, tokenize="punctuation")
-    return found + places(text) if tokenize == "space" else found
+    return (
+        found if tokenize == "punctuation" else found + places(text, tokenize=tokenize)
+    )
 
 
 def _require_value(record: Record, span: Span, got: str) -> None:
@@ -148,8 +179,8 @@ def _require_value(record: Record, span: Span, got: str) -> None:
     if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", record.spaced_text):
         raise InvalidData(
             f"expected {record.read.get('slots')} in {record.where} at the place of its"
-            f" text, which"
-            " is elsewhere in the record (--spans names the unit of start and end)"
+            " text, which is elsewhere in the record (--spans names the unit of start"
+            " and end; --spans text takes the place of the text, where it occurs once)"
         )
 
 
@@ -216,8 +247,8 @@ def _tags_of(
     ordered = sorted(set(slots), key=lambda slot: slot[1:])
     if any(left[2] > right[1] for left, right in pairwise(ordered)):
         hint = " (--tokenize punctuation cuts finer)" if tokenize == "space" else ""
-        if _UNSPACED.search(record.spaced_text):
-            hint = " (text without spaces between words needs the field tokens, a list of words)"
+        if UNSPACED.search(record.spaced_text):
+            hint = " (--tokenize characters cuts text without spaces between words)"
         name = record.read.get("slots")
         raise InvalidData(
             f"expected {name} in {record.where} that share no token{hint}"

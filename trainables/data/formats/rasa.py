@@ -1,20 +1,17 @@
-"""Rasa NLU: examples of each intent with slots marked in place, in YAML or in Markdown
-(1.x).
-"""
+"""Rasa NLU: examples of each intent with slots marked in place, in YAML."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trainables.data.formats.marks import brackets
 from trainables.errors import InvalidData
 from trainables.io.documents import DocumentProblem, parse_yaml
 
 _NLU = re.compile(r"^nlu\s*:|^##\s*intent\s*:", re.MULTILINE)
-_HEADING = re.compile(r"##\s*(\w+)\s*:?\s*(.*)")
-_NAME = re.compile(r"""\(\s*("?)([^():"\[\]{}]+)\1\s*(?::([^()]*))?\)""")
+_HEADING = re.compile(r"^##\s*(\w+)\s*:?(.*)$", re.MULTILINE)
 _SKIPPED = "lines without a dash or behind #"
 Example = tuple[str, dict[str, Any]]
 
@@ -30,16 +27,16 @@ def examples(
     """(item and example, fields) of every example of all intents, or its problem.
     `notes` counts what is not read.
     """
-    items: Any
-    if not re.search(r"^nlu\s*:", text, re.MULTILINE):
-        items = _of_markdown(text)
-    else:
-        try:
-            document = parse_yaml(text)
-        except DocumentProblem as problem:  # whose words may quote a scalar
-            yield InvalidData(f"expected YAML in {path}{problem.at}")
-            return
-        items = document.get("nlu") if isinstance(document, dict) else None
+    try:
+        document = (
+            parse_yaml(text, typed=False)
+            if re.search(r"^nlu\s*:", text, re.MULTILINE)
+            else _of_markdown(text)
+        )
+    except DocumentProblem as problem:  # whose words may quote a scalar
+        yield InvalidData(f"expected YAML in {path}{problem.at}")
+        return
+    items = document.get("nlu") if isinstance(document, dict) else None
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
         at = f"{path}, item {number} of nlu"
         if not isinstance(item, dict) or "intent" not in item:
@@ -59,11 +56,7 @@ def examples(
         for place, example in enumerate(listed, start=1):
             words = example.get("text") if isinstance(example, dict) else example
             where = f"{at}, example {place}"
-            if isinstance(item["intent"], bool):
-                yield InvalidData(
-                    f"expected intent in {where} to be a name: quote yes and no"
-                )
-            elif not isinstance(item["intent"], str | int):
+            if not isinstance(item["intent"], str) or not item["intent"]:
                 yield InvalidData(f"expected intent in {where} to be a name")
             elif not isinstance(words, str):
                 yield InvalidData(f"expected a text in {where}")
@@ -72,7 +65,7 @@ def examples(
                     yield (
                         where,
                         {
-                            **_marked(words.strip(), where, notes),
+                            **brackets(words.strip(), where, notes),
                             "intent": item["intent"],
                         },
                     )
@@ -80,14 +73,11 @@ def examples(
                     yield problem
 
 
-def _of_markdown(text: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    for line in text.split("\n"):
-        if heading := _HEADING.match(line):
-            items.append({heading[1]: heading[2].strip(), "examples": ""})
-        elif items:
-            items[-1]["examples"] += re.sub(r"^\s*\*\s", "- ", line) + "\n"
-    return items
+def _of_markdown(text: str) -> dict[str, Any]:
+    """Markdown as the YAML of the same examples."""
+    _, *found = _HEADING.split(re.sub(r"^\s*\*\s", "- ", text, flags=re.MULTILINE))
+    headings = zip(found[::3], found[1::3], found[2::3], strict=True)
+    return {"nlu": [{k: name.strip(), "examples": of} for k, name, of in headings]}
 
 
 def _dashed(text: str, notes: Counter[str]) -> Iterator[str]:
@@ -97,43 +87,3 @@ def _dashed(text: str, notes: Counter[str]) -> Iterator[str]:
                 yield words
         else:
             notes[_SKIPPED] += bool(line)
-
-
-def _marked(marked: str, where: str, notes: Counter[str]) -> dict[str, Any]:
-    """The text and the slots of `[value](slot)`, `[value](slot:synonym)` or
-    `[value]{"entity": "slot"}`. Raises: InvalidData for a bracket that is part of none.
-    """
-    text, slots, rest = "", [], marked
-    while "[" in rest or "]" in rest:
-        before, _, behind = rest.partition("[")
-        value, closed, rest = behind.partition("]")
-        name, end = _name(rest, notes) if closed else (None, 0)
-        if "]" in before or "[" in value or not value.strip() or name is None:
-            raise InvalidData(
-                f"expected each bracket in {where} to mark a slot, [value](slot) or"
-                ' [value]{"entity": "slot"}, without spaces between and not in one'
-                " another"
-            )
-        text += before
-        slots.append([name, len(text), len(text) + len(value), value])
-        text += value
-        rest = rest[end:]
-    return {"text": text + rest, "slots": slots}
-
-
-def _name(rest: str, notes: Counter[str]) -> tuple[str | None, int]:
-    """The slot's name behind a marked value, and where the mark ends."""
-    if match := _NAME.match(rest):
-        notes["synonyms"] += match[3] is not None
-        return match[2].strip() or None, match.end()
-    try:
-        found, end = json.JSONDecoder().raw_decode(rest)
-    except (ValueError, RecursionError):
-        return None, 0
-    entity = found.get("entity") if isinstance(found, dict) else None
-    if not isinstance(entity, str):
-        return None, 0
-    notes["groups of entities"] += "group" in found
-    notes["synonyms"] += "value" in found
-    role = found.get("role")
-    return f"{entity}.{role}" if isinstance(role, str) else entity, end

@@ -16,9 +16,21 @@ from itertools import chain, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jmespath
+
 from trainables.data.formats import rasa
-from trainables.data.formats.fields import Options, fields_of, has_text, is_usual
-from trainables.data.formats.label_scheme import TAG
+from trainables.data.formats.fields import (
+    Options,
+    fields_of,
+    has_text,
+    hint,
+    is_usual,
+)
+from trainables.data.formats.names import (
+    NAMES,
+    TAG,
+)
+from trainables.data.formats.paths import name_among
 from trainables.data.records import PART_NAMES
 from trainables.errors import InvalidData, InvalidInput, kind_of, words_of
 from trainables.io.documents import DocumentProblem, parse_json
@@ -32,11 +44,23 @@ _SUFFIXES = {
     **dict.fromkeys((".yml", ".yaml", ".md"), "rasa"),
     ".json": "json",
 }
-_TEXTS = (".conll", ".iob", ".iob2", ".bio", ".txt", "")  # whose content decides
+_WAYS = {
+    ".gz": ", which `gunzip` unpacks",
+    ".zip": ", which `unzip` unpacks to a folder",
+}
+_TEXTS = (
+    ".conll",
+    ".conllu",
+    ".iob",
+    ".iob2",
+    ".bio",
+    ".txt",
+    "",
+)  # whose content decides
 _MOST_BYTES = 1 << 30  # of a file that is held as a whole
+MOST_ROWS = 10_000_000
 _MOST_FILES, _MOST_LINES = 1_000, 100  # of a folder, of a row
 BIO_NAMES = ("seq.in", "seq.out", "label")
-_COLUMNS = ("text", "intent", "tags", "slots", "part", "group")
 _COMMENT = re.compile(r"#\s*(\w+)\s*[:=]\s*(.*?)\s*$")
 _COMMENTS = {"intent": "intent", "label": "intent", "part": "part", "split": "part"}
 _COMMENTS |= {"group": "group"}
@@ -73,11 +97,14 @@ class File:
     form: str
     encoding: str = "utf-8"
     part: str | None = None
+    is_old_mac: bool = False
 
     def text(self) -> str:
         """The whole file. Raises: InvalidData where it is too long or not in its
         encoding.
         """
+        if self.is_old_mac:
+            return replace(self, is_old_mac=False).text().replace("\r", "\n")
         if self.encoding == "utf-8":
             return file_text(self.path, max_bytes=_MOST_BYTES)
         if self.path.stat().st_size > _MOST_BYTES:
@@ -93,7 +120,7 @@ class File:
 
     def lines(self) -> Iterator[tuple[str, str] | InvalidData]:
         """(file and line, line) or a problem."""
-        if self.encoding == "utf-8":
+        if self.encoding == "utf-8" and not self.is_old_mac:
             return file_lines(self.path)
         return file_lines(
             self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode()))
@@ -187,15 +214,19 @@ def _file(path: Path, options: Options, form: str | None) -> File:
     if found in ("excel", "parquet"):
         return File(path, found, encoding="")
     file = File(path, found or "", options.encoding or _encoding(path))
+    with path.open("rb") as opened:
+        head = opened.read(1 << 16)
+    file = replace(file, is_old_mac=b"\r" in head and b"\n" not in head)
     if found == "rasa" and form is None and not rasa.recognizes(file.text()):
         found, seen = None, f"a file {suffix} without nlu"
     elif found is None and suffix in _TEXTS:
         found, seen = _form_of_text(file), "text in no known form"
     elif found is None:
-        seen = f"a file {suffix}"
+        seen = f"a file {suffix}{_WAYS.get(suffix, '')}"
     if found is None:
-        with path.open("rb") as opened:
-            seen = "bytes that are no text" if b"\0" in opened.read(1 << 16) else seen
+        seen = (
+            "bytes that are no text" if b"\0" in head and suffix not in _WAYS else seen
+        )
         raise InvalidInput(
             f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format"
             f" names it; {_CONVERT})"
@@ -220,16 +251,15 @@ def _encoding(path: Path) -> str:
                 and head.count(0) < 1.1 * zeros.count(0)
             ):
                 return encoding
-        opened.seek(0)
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            for content in iter(lambda: opened.read(1 << 20), b""):
-                decoder.decode(content)
-            decoder.decode(b"", final=True)
-            return "utf-8"
-        except UnicodeDecodeError:
-            opened.seek(0)
-            content = opened.read(_MOST_BYTES)
+    with (
+        suppress(UnicodeDecodeError),
+        path.open(encoding="utf-8", newline="\n") as lines,
+    ):
+        for _ in lines:
+            pass
+        return "utf-8"
+    with path.open("rb") as opened:
+        content = opened.read(_MOST_BYTES)
     high = content.translate(None, bytes(range(128)))
     if 0 in content or re.search(rb"[\xc2-\xf4][\x80-\xbf]", content):
         return "utf-8"
@@ -335,7 +365,7 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         raise InvalidData(f"{problem} in {file.path}{problem.at}") from None
     if isinstance(document, dict) and has_text(document, options):
         document = [document]
-    lists = list(_lists(document, (), options))
+    lists = list(_lists(document, (), lambda each: _is_record(each, options)))
     if document != [] and not lists:
         seen = kind_of(document)
         if isinstance(document, dict):
@@ -343,29 +373,30 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         elif isinstance(document, list) and isinstance(document[0], dict):
             seen = f"a list of objects with the keys {_shown(document[0])}"
         raise InvalidData(
-            f"expected a list of records with a text in {file.path}, got {seen} (--text"
-            f" names the field; {_CONVERT})"
+            f"expected a list of records with a text in {file.path}, got {seen}"
+            f"{hint(options, _objects(document))} ({_CONVERT})"
         )
     ends = [
         next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists
     ]
-    in_parts = len(lists) > 1 and all(end.lower() in PART_NAMES for end in ends)
+    parts = [_OWN_PART.search(end.lower()) for end in ends]
+    in_parts = len(lists) > 1 and all(parts)
     firsts = [listed[:1] for _, listed in lists]
     by_intent = all(
         isinstance(each, dict) and isinstance(each.get("data"), list)
         for [each] in firsts
     )
     if len(lists) > 1 and not in_parts and not by_intent:
-        named = _shown([".".join(keys) for keys, _ in lists])
+        shown = _shown([".".join(keys) for keys, _ in lists])
         raise InvalidData(
-            f"expected one list of records in {file.path}, got {named} ({_CONVERT})"
+            f"expected one list of records in {file.path}, got {shown} ({_CONVERT})"
         )
-    for (trail, listed), end in zip(lists, ends, strict=True):
+    for (trail, listed), end, named in zip(lists, ends, parts, strict=True):
         at = " ".join((str(file.path), ".".join(trail))).strip()
         for number, value in enumerate(listed, start=1):
             intent, part = (
                 end if by_intent and trail else None,
-                end if in_parts else None,
+                named[1] if in_parts and named else None,
             )
             yield _json_row(value, f"{at} object {number}", intent, part)
 
@@ -379,21 +410,28 @@ def _shown(keys: Collection[str]) -> str:
 
 
 def _lists(
-    value: Any, keys: tuple[str, ...], options: Options
+    value: Any, keys: tuple[str, ...], accepts: Callable[[Any], bool]
 ) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """Lists some of whose first items have a text, with the keys to them."""
-    if isinstance(value, list):
-        for each in value[:20]:
-            try:
-                fields = fields_of(each)
-            except InvalidData:
-                fields = None
-            if fields is not None and has_text(fields, options):
-                yield keys, value
-                return
+    """Lists some of whose first items are accepted, with the keys to them."""
+    if isinstance(value, list) and any(map(accepts, value[:20])):
+        yield keys, value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _lists(inner, (*keys, key), options)
+            yield from _lists(inner, (*keys, key), accepts)
+
+
+def _is_record(value: Any, options: Options) -> bool:
+    try:
+        fields = fields_of(value)
+    except InvalidData:
+        return False
+    return fields is not None and has_text(fields, options)
+
+
+def _objects(document: Any) -> list[Any]:
+    """The longest list of objects in a document, or the document itself."""
+    lists = _lists(document, (), lambda each: isinstance(each, dict))
+    return max((listed for _, listed in lists), key=len, default=[document])
 
 
 # ---- tables
@@ -435,9 +473,11 @@ def _with_names(
             has_names = _has_names(row, options, path)
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
-                stripped = [cell.strip() for cell in row]
-                names = [n.lower() if is_usual(n.lower()) else n for n in stripped]
-            if len(set(names)) < len(names):
+                names = [cell.strip() for cell in row]
+            if len(
+                {name.lower() for name in names if is_usual(name)}
+                | {name for name in names if not is_usual(name)}
+            ) < len(names):
                 raise InvalidInput(
                     f"expected each column of {path} to have a name of its own"
                 )
@@ -445,8 +485,12 @@ def _with_names(
                 supposed = {
                     place: name for place, name in enumerate(names) if is_usual(name)
                 }
-            if not has_text(dict.fromkeys(names), by_name(options, names)):
-                raise InvalidInput(_unknown(path, len(names)))
+            _require_columns(options, tuple(names))
+            if not has_text(dict.fromkeys(names), options):
+                heads = (cell for cell in cells if isinstance(cell, tuple))
+                some = [dict(zip(names, row, strict=False)) for _, row in heads]
+                way = hint(options, some if has_names else ())
+                raise InvalidInput(_unknown(path, len(names), way))
             if has_names:
                 continue
         if len(row) != len(names):
@@ -454,7 +498,8 @@ def _with_names(
                 f"expected {len(names)} columns in {where}, got {len(row)}"
             )
         elif any(
-            row[place].strip().lower() == name for place, name in supposed.items()
+            row[place].strip().lower() == name.lower()
+            for place, name in supposed.items()
         ):
             raise InvalidInput(
                 f"expected --header or --no-header for {path}: a word of its first"
@@ -470,7 +515,10 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
     """
     if options.header is not None:
         return options.header
-    if any(is_usual(cell.strip().lower()) for cell in row) or options.text in row:
+    given = options.text or options.tokens
+    if any(map(is_usual, row)) or (
+        given and not given.isdecimal() and name_among(given, tuple(row))
+    ):
         return True
     if options.text is not None:
         raise InvalidInput(
@@ -480,31 +528,23 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
     raise InvalidInput(_unknown(path, len(row)))
 
 
-def by_name(options: Options, names: list[str]) -> Options:
-    """The options with the names of columns that they give by number.
-
-    Raises: InvalidInput for one that is no column.
-    """
-    changed: dict[str, Any] = {}
-    for role in _COLUMNS:
-        given: str | None = getattr(options, role)
-        if given is None or given in names:
-            continue
-        if not given.isdecimal() or not 1 <= int(given) <= len(names):
+def _require_columns(options: Options, names: tuple[str, ...]) -> None:
+    """Raises: InvalidInput for an option that is no column."""
+    for role in NAMES:
+        given: str | None = getattr(options, role, None)
+        if given is not None and name_among(given, names) is None:
             raise InvalidInput(
                 f"expected --{role} to be a column's name or its number from 1 to"
                 f" {len(names)}, got {given!r}"
             )
-        changed[role] = names[int(given) - 1]
-    return replace(options, **changed)
 
 
-def _unknown(path: Path, count: int) -> str:
+def _unknown(path: Path, count: int, way: str = "") -> str:
     # The first line may be a private record: it is not quoted.
     return (
         f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path},"
         " none of whose columns is named text, utterance or the like (--intent, --tags"
-        " and --slots; --no-header where the first line is a record)"
+        f" and --slots; --no-header where the first line is a record){way}"
     )
 
 
@@ -570,7 +610,12 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
 
     try:
         sheets = pd.read_excel(
-            file.path, sheet_name=None, header=None, dtype=str, engine="openpyxl"
+            file.path,
+            sheet_name=None,
+            header=None,
+            dtype=object,
+            na_filter=False,
+            engine="openpyxl",
         )
     except ImportError:
         raise InvalidInput(
@@ -589,9 +634,9 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
             f"expected one sheet in {file.path}, or a sheet a part, got {named}"
         )
     for name, sheet in sheets.items():
-        listed = enumerate(sheet.fillna("").itertuples(index=False), start=1)
+        listed = enumerate(sheet.itertuples(index=False), start=1)
         cells = (
-            (f"{file.path} {name} row {n}", [str(cell) for cell in row])
+            (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
         for row in _with_names(cells, file.path, options):
@@ -600,6 +645,15 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
                 if isinstance(row, Row)
                 else row
             )
+
+
+def _cell(value: Any) -> str:
+    """A value as a sheet shows it: TRUE, a whole number, a day without a time."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).removesuffix(" 00:00:00")
 
 
 def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
@@ -612,7 +666,9 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
     number = 0
     try:
         if file.path.suffix.lower() == ".parquet":
-            table = pyarrow.parquet.read_table(file.path)
+            opened = pyarrow.parquet.ParquetFile(file.path)
+            _require_rows(opened.metadata.num_rows, file.path)
+            table = opened.read()
         else:
             mapped = pyarrow.memory_map(str(file.path))
             is_file = mapped.read(6) == b"ARROW1"
@@ -623,6 +679,7 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
                 else pyarrow.ipc.open_stream(mapped)
             )
             table = opened.read_all()
+            _require_rows(table.num_rows, file.path)
         classes = _classes(table.schema.metadata or {})
         for batch in table.to_batches(max_chunksize=1_000):
             for values in batch.to_pylist():
@@ -636,22 +693,28 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
         ) from None
 
 
+def _require_rows(number: int, path: Path) -> None:
+    """Raises: InvalidInput for a small file of many equal rows, before they are read."""
+    if number > MOST_ROWS:
+        raise InvalidInput(
+            f"expected at most {MOST_ROWS} rows in {path}, got {number}: a part of them"
+            " is read from a file of its own"
+        )
+
+
 def _classes(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
     """The names of class labels by column, of single ones and of lists; of Hugging
     Face.
     """
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError):
+        found = {column: _NAMES.search(each) for column, each in features.items()}
+    except (KeyError, ValueError, TypeError, AttributeError):
         return {}
-    found = {}
-    for column, feature in features.items():
-        inner = feature[0] if isinstance(feature, list) and feature else feature
-        if isinstance(inner, dict) and isinstance(inner.get("feature"), dict):
-            inner = inner["feature"]
-        if isinstance(inner, dict) and isinstance(inner.get("names"), list):
-            found[column] = [str(name) for name in inner["names"]]
-    return found
+    return {column: each for column, each in found.items() if isinstance(each, list)}
+
+
+_NAMES = jmespath.compile("names || feature.names || [0].names")
 
 
 def _class_name(value: Any, names: list[str] | None) -> Any:
@@ -712,7 +775,10 @@ def _columns(line: str) -> list[str]:
 
 
 def _of_tokens(
-    tokens: list[list[str]], said: dict[str, Any], where: str, options: Options
+    tokens: list[list[str]],
+    said: dict[str, Any],
+    where: str,
+    options: Options,
 ) -> Row | InvalidData:
     width = len(tokens[0])
     if width < 2 or any(len(row) != width for row in tokens):
@@ -720,7 +786,7 @@ def _of_tokens(
             f"expected the same columns for each token of the record at {where}"
         )
     names = [str(number) for number in range(1, width + 1)]
-    if options.text is None:
+    if options.text is None and options.tokens is None:
         names[0] = "tokens"
     if options.tags is None:
         names[-1] = "tags"
@@ -735,11 +801,8 @@ def _fasttext(file: File, options: Options, notes: Counter[str]) -> Rows:
         if isinstance(found, InvalidData):
             yield found
         elif found[1].strip():
-            words = found[1].split()
-            names = [
-                word.removeprefix(_LABEL) for word in words if word.startswith(_LABEL)
-            ]
-            text = " ".join(word for word in words if not word.startswith(_LABEL))
+            names = re.findall(rf"{_LABEL}(\S+)", found[1])
+            text = re.sub(rf"{_LABEL}\S+", "", found[1]).strip()
             yield Row(found[0], {"text": text, "intent": names})
 
 
@@ -756,24 +819,24 @@ def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
     if len(there) == 1:
         yield InvalidData(f"expected seq.out or label in {file.path}, got neither")
         return
-    for number, row in enumerate(
-        zip_longest(*map(file_lines, there.values())), start=1
-    ):
-        cells = [cell for cell in row if isinstance(cell, tuple)]
-        if len(cells) == len(row):
-            yield Row(
-                cells[0][0],
-                {role: cell[1] for role, cell in zip(there, cells, strict=True)},
-            )
-        elif None in row:
-            short = list(there.values())[row.index(None)]
+    found = zip_longest(*map(file_lines, there.values()))
+    for number, lines in enumerate(found, start=1):
+        read = {
+            role: line[1]
+            for role, line in zip(there, lines, strict=True)
+            if isinstance(line, tuple)
+        }
+        if None in lines:
+            short = list(there.values())[lines.index(None)]
             yield InvalidData(
                 f"expected as many lines in {short} as in the files beside it, it ends"
                 f" before line {number}"
             )
             return
+        if len(read) < len(there):
+            yield next(line for line in lines if isinstance(line, InvalidData))
         else:
-            yield next(cell for cell in row if isinstance(cell, InvalidData))
+            yield Row(f"{file.path / BIO_NAMES[0]} line {number}", read)
 
 
 def _rasa(file: File, options: Options, notes: Counter[str]) -> Rows:

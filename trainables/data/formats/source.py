@@ -4,39 +4,30 @@ import pickle
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from trainables.data.formats import reading
-from trainables.data.formats.fields import (
-    Options,
-    Record,
-    SpanUnit,
-    are_spans,
-    literal,
-    record_of,
-)
+from trainables.data.formats.fields import Options, Record, SpanUnit, record_of
 from trainables.data.formats.label_scheme import (
-    TAG,
+    place_of,
     readings,
     utterance_of,
     word_places,
 )
+from trainables.data.formats.marks import FORMS
+from trainables.data.formats.names import SENTENCE, TAG
+from trainables.data.formats.paths import Column, leaves
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
-from trainables.data.tokenization import Tokenization
+from trainables.data.tokenization import UNSPACED, Tokenization
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import without_problems
 
-_LABELS = re.compile(
-    r"intent|label|class|categ|topic|domain|slot|entit|tag|span|cats|absicht", re.I
-)
-_OTHERS = re.compile(
-    r"(^|[._])(id|ids|lang|language|locale|date|time|tokens|words|sents|pos)$", re.I
-)
-_MOST_LABELS = 100  # different values of a column that looks like labels
+_FEW = 2  # records that say nothing about a file
+_MOST_PATHS = 1_000  # fields that are followed
 _PACKED = 1_000  # records that are kept together
 _OWN = Options()
 _FIELDS = (
@@ -51,58 +42,11 @@ _FIELDS = (
 
 
 @dataclass
-class Column:
-    """What a field that is not read holds: `option` would read it, where it looks like
-    labels.
-    """
-
-    name: str
-    number: int = 0
-    nested: int = 0
-    values: set[str] = field(default_factory=set)
-    options: Counter[str] = field(default_factory=Counter)
-
-    def add(self, value: Any) -> None:
-        """One value."""
-        if isinstance(value, str) and value[:1] in ("[", "{"):
-            value = literal(value) or value
-        if value is None or value in ("", [], {}):
-            return
-        self.number += 1
-        words = value.split() if isinstance(value, str) else value
-        if isinstance(words, list) and all(
-            isinstance(w, str) and TAG.fullmatch(w) for w in words
-        ):
-            self.options["tags"] += 1
-        elif isinstance(value, list) and are_spans(value):
-            self.options["slots"] += 1
-        elif isinstance(value, list | dict):
-            self.nested += 1
-        elif (
-            isinstance(value, str)
-            and len(value) <= 60
-            and len(self.values) <= _MOST_LABELS
-        ):
-            self.values.add(value)
-
-    @property
-    def option(self) -> str | None:
-        """tags, slots or intent; None where it looks like no labels."""
-        if _OTHERS.search(self.name) or self.number == 0:
-            return None
-        for option in ("tags", "slots"):
-            if 2 * self.options[option] > self.number:
-                return option
-        is_few = 2 <= len(self.values) <= min(_MOST_LABELS, self.number / 2)
-        is_named = (self.values or self.nested) and _LABELS.search(self.name)
-        return "intent" if is_few or is_named else None
-
-
-@dataclass
 class Survey:
     """Counts of a file's records. `read` counts records by role and name of a field,
     `units` the spans that fit each unit, `values` those whose given text each unit
-    gives.
+    gives, `num_once` those whose text the record has once; `kinds` counts records, and
+    names of slots, that look as if they were misread.
     """
 
     num_records: int = 0
@@ -115,6 +59,9 @@ class Survey:
     num_spans: int = 0
     units: Counter[SpanUnit] = field(default_factory=Counter)
     values: Counter[SpanUnit] = field(default_factory=Counter)
+    num_once: int = 0
+    nothing: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     read: Counter[tuple[str, str]] = field(default_factory=Counter)
     unread: dict[str, Column] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
@@ -125,12 +72,10 @@ class Survey:
         return sorted(self.unread)
 
     @property
-    def overlooked(self) -> dict[str, str]:
-        """Fields that look like labels and are not read, with the options that read
-        them.
-        """
-        found = {name: column.option for name, column in sorted(self.unread.items())}
-        return {name: option for name, option in found.items() if option is not None}
+    def overlooked(self) -> dict[str, Column]:
+        """Fields that look like labels and are not read."""
+        found = sorted(self.unread.items())
+        return {name: each for name, each in found if each.option is not None}
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
         """The unit of spans: as declared, else the one in which most of them have their
@@ -139,8 +84,10 @@ class Survey:
         """
         if declared is not None or self.num_spans == 0:
             return declared
-        if self.values:
-            return max(_UNITS, key=lambda unit: self.values[unit])
+        if self.values or self.num_once:
+            best = max(_UNITS, key=lambda unit: self.values[unit])
+            is_most = 2 * self.values[best] > self.num_spans
+            return best if is_most or self.num_once < self.num_spans else "text"
         tokens, characters = self.units["tokens"], self.units["characters"]
         if tokens == self.num_spans and characters == self.num_spans:
             raise InvalidInput(
@@ -158,24 +105,34 @@ class Survey:
             tag not in "Oo" for tag in record.tags or ()
         )
         self.with_group += record.group is not None
+        self.nothing.update(record.nothing)
         part = record.part
         self.parts.add(
             "train" if part is None else PART_NAMES.get(part.strip().lower(), "train")
         )
         self.read.update(record.read.items())
-        for name, value in record.unread.items():
-            self.unread.setdefault(name, Column(name)).add(value)
+        for name, value in leaves(record.unread):
+            column = self.unread.get(name)
+            if column is not None:
+                column.add(value)
+            elif len(self.unread) < _MOST_PATHS and not any(
+                _is_part(name, given) for given in record.read.values()
+            ):
+                self.unread[name] = Column(name)
+                self.unread[name].add(value)
+        text = record.spaced_text
+        words = text.split() if record.tokens is None else record.tokens
+        self.kinds.update(_kinds(record, text, words, tokenize))
         if not record.spans:
             return
         edges: set[int] | None = None
-        text = record.spaced_text
-        words = text.split() if record.tokens is None else record.tokens
         self.num_spans += len(record.spans)
         in_tokens = in_characters = 0
         for span in record.spans:
             _, start, end, given = span
             in_tokens += 0 <= start < end <= len(words)
             if given is not None:
+                self.num_once += place_of(given, text) is not None
                 value, is_right = given.strip(), False
                 for unit, covered in readings(span, text, words).items():
                     if covered.strip() == value:
@@ -200,6 +157,44 @@ class Survey:
         self.units["characters"] += in_characters
 
 
+@lru_cache(maxsize=10_000)
+def _is_part(path: str, given: str) -> bool:
+    """Whether an expression, or a field's name, reads what is at a path."""
+    name = path.strip('"')
+    return (
+        name == given
+        or path.startswith(f"{given}.")
+        or bool(re.search(rf"(?<![\w.]){re.escape(path)}(?!\w)", given))
+    )
+
+
+def _kinds(
+    record: Record, text: str, words: Sequence[str], tokenize: Tokenization
+) -> Iterator[str]:
+    """What a record looks like, where it may be misread: `counting` words, a `word`
+    with tags (of those `tagged`), `unspaced` script in one token, `marks ...` in it,
+    and `BIO names` of slots.
+    """
+    counted = ([str(first + n) for n in range(len(words))] for first in (0, 1))
+    if words and list(words) in counted:
+        yield "counting"
+    if record.tags is not None:
+        yield "tagged"
+        if len(words) == 1:
+            yield "word"
+        yield from ("BIO names" for tag in record.tags if TAG.fullmatch(tag[2:]))
+    yield from ("BIO names" for span in record.spans if TAG.fullmatch(span.name))
+    if record.tokens is None and tokenize != "characters" and not text.isascii():
+        longest = max(words, key=len, default="")
+        if len(longest) >= _LONG and UNSPACED.search(longest):
+            yield "unspaced"
+    if record.tokens is None and any(sign in text for sign in "[<{"):
+        for form, (_, pattern) in FORMS.items():
+            if pattern.search(text):
+                yield f"marks {form}"
+
+
+_LONG = 8  # letters of a script without spaces, of which most words have two
 _UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last-token")
 
 
@@ -279,9 +274,7 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
     """
     survey = Survey()
     files = reading.find(path, options, form, survey.notes)
-    packed = list(
-        _pack(_surveyed(_records(files, options, survey.notes), survey, options))
-    )
+    packed = list(_pack(_records(files, options, survey)))
     if survey.num_records == 0:
         if survey.first_problem is not None:
             raise survey.first_problem
@@ -289,6 +282,7 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
             f"expected utterances in {path}, got an empty {files[0].form} file"
         )
     survey.notes += Counter()  # without zeros
+    _require_words(path, survey, options)
     return Source(
         path=path,
         files=files,
@@ -297,6 +291,34 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
         unit=survey.unit(options.spans),
         packed=packed,
     )
+
+
+def _require_words(path: Path, survey: Survey, options: Options) -> None:
+    """Raises: InvalidInput where what is taken for texts are numbers of words, or
+    single words of texts, and where an option finds nothing in any record.
+    """
+    counting, tagged = survey.kinds["counting"], survey.kinds["tagged"]
+    if 2 * counting > survey.num_records:
+        raise InvalidInput(
+            f"expected words in {path}, got 1, 2, 3 and so on in {counting} of"
+            f" {survey.num_records} records (--text 2 names another column)"
+        )
+    if tagged > _FEW and survey.kinds["word"] == tagged:
+        columns = (name for name in survey.unread if name.lower() in SENTENCE)
+        raise InvalidInput(
+            f"expected sentences in {path}, got one word in each of {tagged} records"
+            " with tags: the unit of privacy would be a word (a column numbers the"
+            " sentences: `pandas.read_csv(FILE, sep=None, engine='python',"
+            " na_values='', keep_default_na=False).ffill().groupby("
+            f"{next(columns, 'COLUMN')!r}, sort=False).agg(list).to_json('mine.jsonl',"
+            " orient='records', lines=True)` writes a sentence a line)"
+        )
+    for role, found in survey.nothing.items():
+        if survey.num_records == found:
+            raise InvalidInput(
+                f"expected values of --{role} {getattr(options, role)} in {path}, got"
+                f" none in {found} records"
+            )
 
 
 def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
@@ -338,19 +360,6 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
             raise InvalidData(f"expected utterances in {file.path}, got an empty file")
 
 
-def _surveyed(
-    records: Iterable[Record | InvalidData], survey: Survey, options: Options
-) -> Iterator[Record | InvalidData]:
-    """Each problem, and each record without its unread fields."""
-    for record in records:
-        if isinstance(record, InvalidData):
-            survey.first_problem = survey.first_problem or record
-        else:
-            survey.add(record, options.tokenize)
-            record.unread = {}
-        yield record
-
-
 def _pack(records: Iterator[Record | InvalidData]) -> Iterator[bytes]:
     while some := list(islice(records, _PACKED)):
         yield zlib.compress(pickle.dumps(some), 1)
@@ -362,23 +371,28 @@ def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
 
 
 def _records(
-    files: list[reading.File], options: Options, notes: Counter[str]
+    files: list[reading.File], options: Options, survey: Survey
 ) -> Iterator[Record | InvalidData]:
-    """Every record of the files, or its problem."""
-    names: Options | None = None
-    for row in reading.rows(files, options, notes):
-        if isinstance(row, InvalidData):
-            yield row
-        elif row.fields.get("answer") in ("reject", "ignore"):
-            notes["records whose answer is reject or ignore"] += 1
-        else:
+    """Every record of the files without its unread fields, or its problem, each added
+    to the survey.
+    """
+    for row in reading.rows(files, options, survey.notes):
+        try:
+            if isinstance(row, InvalidData):
+                raise row
             where, fields, part = row
-            if names is None:  # of a table's columns, by number
-                is_table = {file.form for file in files} in ({"table"}, {"excel"})
-                names = reading.by_name(options, list(fields)) if is_table else options
-            try:
-                yield record_of(
-                    fields, where=where, options=names, notes=notes, part=part
-                )
-            except InvalidData as problem:
-                yield problem
+            if fields.get("answer") in ("reject", "ignore"):
+                survey.notes["records whose answer is reject or ignore"] += 1
+                continue
+            record = record_of(
+                fields, where=where, options=options, notes=survey.notes, part=part
+            )
+        except InvalidData as problem:
+            survey.first_problem = survey.first_problem or problem
+            yield problem.with_traceback(None)
+            continue
+        survey.add(record, options.tokenize)
+        record.unread = {}
+        if survey.num_records > reading.MOST_ROWS:
+            raise InvalidInput(f"expected at most {reading.MOST_ROWS} records")
+        yield record

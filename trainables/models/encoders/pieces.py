@@ -8,6 +8,7 @@ is determined by trying.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from trainables.data.batches import PackedBatch
 from trainables.data.storage import token_places
 from trainables.dp.layers.packing import mean_over_record
 from trainables.errors import InvalidData
+from trainables.io.files import read_json
 
 MAX_PIECES = 8  # of one token; the rest of a very long token is not read
 _PROBE = ("of", "the", "day", "Boston", "half")
@@ -115,7 +117,7 @@ class WordCutter:
             raise InvalidData(
                 f"expected a tokenizer.json (a fast tokenizer) in {place}, got none"
             )
-        return cls(found, name=name)
+        return cls(_as_in_file(found, place), name=name)
 
     def table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of distinct words."""
@@ -125,6 +127,33 @@ class WordCutter:
     def _ids(self, text: str) -> list[int]:
         tokenizer = self.tokenizer.backend_tokenizer
         return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _as_in_file(found: Any, place: Path) -> Any:
+    """A tokenizer with the rules of `tokenizer.json`, which the library replaces by
+    those of the class in `tokenizer_config.json`, such as lower case.
+
+    Raises: InvalidData where both files say something about case, and differ.
+    """
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    file, config = place / "tokenizer.json", place / "tokenizer_config.json"
+    if not file.is_file():
+        return found
+    own = Tokenizer.from_file(str(file))
+    rules = json.loads(own.to_str())
+    declared = read_json(config, max_bytes=1 << 26) if config.is_file() else {}
+    lowers = (rules["normalizer"] or {}).get("lowercase")
+    if None not in (lowers, said := declared.get("do_lower_case")) and said != lowers:
+        raise InvalidData(
+            f"expected {file} and {config.name} to agree on do_lower_case, got {lowers}"
+            f" and {said}"
+        )
+    used = json.loads(found.backend_tokenizer.to_str())
+    if all(rules[each] == used[each] for each in ("normalizer", "pre_tokenizer")):
+        return found
+    return PreTrainedTokenizerFast(tokenizer_object=own, **found.special_tokens_map)
 
 
 def windows(

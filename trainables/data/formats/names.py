@@ -1,0 +1,91 @@
+"""The names that the tools of the field give to fields of records and of spans."""
+
+import ast
+import re
+from typing import Any
+
+from trainables.io.documents import DocumentProblem, parse_json
+
+TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
+# The first name of a role that a row has is used.
+NAMES: dict[str, tuple[str, ...]] = {
+    "text": (
+        "text",
+        "utterance",
+        "sentence",
+        "query",
+        "utt",
+        "phrase",
+        "question",
+        "raw_text",
+        "äußerung",
+        "satz",
+        "anfrage",
+    ),
+    "tokens": ("tokens", "words"),
+    "annotated": ("annot_utt", "annotation", "answer_annotation"),
+    "intent": (
+        "intent",
+        "intents",
+        "intent_name",
+        "label",
+        "labels",
+        "category",
+        "class",
+        "cats",
+        "choice",
+        "absicht",
+        "kategorie",
+        "accept",
+    ),
+    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
+    "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
+    "part": ("part", "split", "partition"),
+    "group": ("group",),
+}
+# Of a table with a row a token: the column of the sentence.
+SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id")
+# Of the record, or of its spans.
+EITHER = ("label", "labels")
+NAME = (
+    "slot",
+    "slot_name",
+    "entity",
+    "label",
+    "labels",
+    "name",
+    "type",
+    "tag",
+    "entity_type",
+    "entity_group",
+    "category",
+)
+START = ("start", "start_char", "begin", "start_offset", "startPos", "offset", "from")
+LAST = "endPos"  # of LUIS: the last character
+END = ("end", "end_char", "stop", "end_offset", "to", LAST)
+LENGTH = "length"  # instead of an end
+VALUE = ("text", "value", "word")
+_LONGEST_LITERAL = 100_000
+
+
+def are_spans(value: Any) -> bool:
+    """Whether a value of a field is a list of spans, or the text of one."""
+    if isinstance(value, str):
+        value = literal(value) if value[:1] in ("[", "{") else None
+    return isinstance(value, list) and all(
+        isinstance(each, list | dict) for each in value[:1]
+    )
+
+
+def literal(text: str) -> Any:
+    """The value of a JSON text, or of what Python prints of a list; None where it is
+    none.
+    """
+    try:
+        return parse_json(text)
+    except DocumentProblem:
+        pass
+    try:
+        return ast.literal_eval(text[:_LONGEST_LITERAL])
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
