@@ -381,11 +381,11 @@ def warnings(found: Inspection) -> list[str]:
     parts, sentences = found.parts, []
     if parts["train"] < _FEW_IN_ALL:
         sentences.append(
-            f"Of few training records ({parts['train']}) expect DP heads to be the only"
-            " useful private model, and wide intervals."
+            f"With only {parts['train']} training records, linear heads with DP are"
+            " likely to be the only useful private model, and intervals will be wide."
         )
     sentences += [
-        f"There are no {part} records: `sweep init` cuts some from the training part."
+        f"There are no {part} records: `sweep init` holds out a part for {part}."
         for part in PARTS
         if part != "train" and not parts[part]
     ]

@@ -59,7 +59,7 @@ def test_warnings(place, line):
     ]
     out = line.says("data", "check", write_lines(place / "mine.jsonl", rows))
     for words in (
-        "Of few training records (40) expect DP heads",
+        "With only 40 training records, linear heads with DP",
         "There are no validation records",
         "1 of 2 intents have fewer than 5 records",
         "1 texts are in the training part and in another one",
