@@ -326,7 +326,7 @@ def _but_one(many):
 def _statement(node):
     match node:
         case ast.AugAssign(target=target, op=op, value=value):
-            yield "statement left out", ast.PhysicalBatch()
+            yield "statement left out", ast.Pass()
             yield "entry swallowed", ast.Assign([target], value)
             if isinstance(op, ast.Add):
                 largest = _parsed(f"max({_text(target)}, {_text(value)})")
@@ -347,7 +347,7 @@ def _statement(node):
             | ast.Assign(targets=[ast.Attribute() | ast.Subscript() | ast.List(), *_])
             | (ast.Raise() | ast.Continue() | ast.Break())
         ):
-            yield "statement left out", ast.PhysicalBatch()
+            yield "statement left out", ast.Pass()
             yield from _swallowed(node)
 
 
