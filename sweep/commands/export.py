@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,6 +54,21 @@ def export(
             metavar="TEXT", help="Decision of the reviewer, recorded in the card."
         ),
     ] = None,
+    mlflow_model: Annotated[
+        bool,
+        typer.Option(
+            "--mlflow-model",
+            help="Also log the export in MLflow, as a model that `mlflow models serve`"
+            " answers with.",
+        ),
+    ] = False,
+    register: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Also register it in MLflow as the next version of the model NAME.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Export the best trial: config, weights, labels, privacy card, public metrics.
@@ -63,7 +79,7 @@ def export(
     from sweep.results import select
     from sweep.results.export import export_trial, how_to_repeat, require_new
     from sweep.results.utility_gap import USABLE, sentences
-    from sweep.settings import from_environment
+    from sweep.settings import from_environment, hide_passwords
     from sweep.store import sweeps as store
     from trainables import formats
     from trainables.cards.card import Review
@@ -79,7 +95,8 @@ def export(
         review = Review(
             reviewer=reviewer, date=time.strftime("%Y-%m-%d"), decision=decision
         )
-    folder = store.open_sweep(from_environment().home, name)
+    settings = from_environment()
+    folder = store.open_sweep(settings.home, name)
     chosen, way, chosen_by = _choose(
         folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
     )
@@ -89,17 +106,41 @@ def export(
     # What is refused for a name is refused before anything is written.
     for path in places:
         require_new(path)
+    tracker, run = None, ""
+    if mlflow_model or register is not None:
+        from sweep.tracking import served_model
+        from sweep.tracking.delivery import open_store  # seconds
+
+        if len(chosen) > 1:
+            raise InvalidInput(
+                f"expected --mlflow-model with one trial, got {len(chosen)}: name one"
+                " with --trial ID"
+            )
+        tracker = open_store(settings)
+        run = served_model.run_of(tracker, folder, chosen[0], registered_as=register)
     for record, path in zip(chosen, places, strict=True):
         export_trial(folder, record, path, chosen_by=chosen_by, review=review)
+    address = None
+    if tracker is not None:
+        address = served_model.log_export(
+            tracker, run, places[0], registered_as=register
+        )
     epsilons = [select.value(record, EPSILON) for record in chosen]
     if as_json:
         exported = [str(path) for path in places]
         facts = {"exported": exported, "epsilons": epsilons, "chosen_by": chosen_by}
-        print_json("export", facts)
+        print_json("export", {**facts, "mlflow_model": address})
         return
     for record, path, epsilon in zip(chosen, places, epsilons, strict=True):
         again = how_to_repeat(folder, record, path)
         say(f"{path}: {record.plan.name}, epsilon {formats.epsilon(epsilon)} ({again})")
+    if address is not None:
+        uri = shlex.quote(hide_passwords(settings.tracking_uri))
+        say(
+            f"{address} in MLflow: `MLFLOW_TRACKING_URI={uri} mlflow models serve -m"
+            f" {address} --env-manager local` answers with it at"
+            " http://127.0.0.1:5000/invocations"
+        )
     say(
         *sentences(
             folder.records(), limit=USABLE if epsilon_max is None else epsilon_max

@@ -50,8 +50,7 @@ def model_card(
         "",
         "## Privacy",
         "",
-        f"Epsilon {format_epsilon(card.epsilon)} at delta {format_delta(card.delta)}"
-        f" ({card.neighboring_relation}) for each {card.unit}. It covers {card.covers}.",
+        f"The guarantee: {guarantee_of(card)}. It covers {card.covers}.",
         "",
         card.guarantee,
         "",
@@ -94,3 +93,11 @@ def model_card(
         for name, value in sorted(figures.items())
     ]
     return "\n".join(lines) + "\n"
+
+
+def guarantee_of(card: PrivacyCard) -> str:
+    """The claim of a card in a line: epsilon, delta, neighbouring relation and unit."""
+    return (
+        f"epsilon {format_epsilon(card.epsilon)} at delta {format_delta(card.delta)}"
+        f" ({card.neighboring_relation}) for each {card.unit}"
+    )
