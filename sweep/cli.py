@@ -41,7 +41,16 @@ _SHORTAGE = (
 # Headings of `sweep --help`, by what people do; a command of none is under "Commands".
 _GROUPS = {
     "Sweeps": ("plan", "run", "resume", "stop", "list", "delete", "fields"),
-    "Results": ("show", "report", "ui", "compare", "export", "predict", "score"),
+    "Results": (
+        "show",
+        "report",
+        "ui",
+        "compare",
+        "errors",
+        "export",
+        "predict",
+        "score",
+    ),
     "Own data": ("init", "data"),
     "Privacy": ("epsilon", "ledger", "unseal", "attack", "audit", "audit_release"),
     "Public models and generated text": ("pretrain", "synthesize", "parser"),
