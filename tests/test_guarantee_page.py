@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,9 @@ from tests.structure import ROOT
 from trainables.cards.card import make, read
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp.accounting import account
+from trainables.dp.accounting import account, certify
+from trainables.dp.accounting.releases import Gaussian, Sampled, Training
+from trainables.dp.engines._check import TOLERANCE
 from trainables.errors import InvalidData
 
 PAGE = (ROOT / "docs/guides/guarantee.md").read_text()
@@ -57,6 +60,41 @@ def test_a_card_is_checked_by_hand(name, tmp_path, monkeypatch, capsys):
     by_hand, claimed = map(float, capsys.readouterr().out.split())
     assert claimed == summary.epsilon
     assert claimed * 0.99 <= by_hand <= claimed * 1.01
+
+
+def test_by_hand_random_allocation_has_an_upper_bound(tmp_path, monkeypatch, capsys):
+    built = mechanism("dp_sgd", sampling="random_allocation", epochs=2)
+    card = make(built, account(built), trial_id="t", corpus="atis", processes=1)
+    file = tmp_path / "privacy_card.json"
+    file.write_text(json.dumps(card.to_dict()))
+    monkeypatch.setattr(sys, "argv", ["check.py", str(file)])
+    exec(CODE, {})
+    by_hand, claimed = map(float, capsys.readouterr().out.split())
+    assert claimed <= by_hand
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Gaussian(sigma=0.05),
+        Gaussian(sigma=1.0),
+        Sampled(sigma=0.7, rate=1e-3, count=300),  # the largest of a grid
+        Sampled(sigma=1.0, rate=0.025, count=300),
+    ],
+)
+def test_the_tolerance_of_a_norm_costs_what_the_page_says(step):
+    (percent,) = re.findall(r"would cost up to ([\d.]+) % more", PAGE)
+    exact, moved = (
+        certify(
+            Training(
+                steps=(replace(step, sigma=step.sigma / (1 + over)),),
+                neighboring_relation="add_or_remove_one",
+            ),
+            delta=1e-5,
+        ).epsilon
+        for over in (0.0, TOLERANCE)
+    )
+    assert exact < moved <= exact * (1 + float(percent) / 100)
 
 
 def test_no_export_claims_less_than_its_mechanism_costs(tmp_path):

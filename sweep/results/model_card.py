@@ -57,9 +57,12 @@ def model_card(
     ]
     if card.sweep_total is not None:
         total = card.sweep_total
+        every = f"All {total.num_releases} released trials of the sweep together"
+        if total.num_releases == 1:
+            every = "The only released trial of the sweep"
         lines += [
-            f"All {total.num_releases} released trials of the sweep together: epsilon"
-            f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}.",
+            f"{every}: epsilon {format_epsilon(total.epsilon)}"
+            f" at delta {format_delta(total.delta)}.",
             "",
         ]
     lines += [f"- not covered: {each}" for each in card.not_covered]

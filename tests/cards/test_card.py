@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from tests.refusals import refused
-from trainables.cards.card import StepAudit, make, read, with_sweep
+from trainables.cards.card import ClippingCheck, StepAudit, make, read, with_sweep
 from trainables.cards.page import to_markdown
 from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig
@@ -46,6 +46,33 @@ def test_the_card_says_where_noise_is_not_the_ciphers():
             line for line in made.randomness if line.startswith("noise generator")
         )
         assert said in generator
+
+
+def test_a_failed_audit_is_the_first_that_is_read():
+    failed = StepAudit(verdict="fail", claimed=1.0, measured=0.5, low=0.45, high=0.55)
+    first = to_markdown(card(build(delta=1e-5), step_audit=failed)).splitlines()[2]
+    assert first.startswith("> **Warning.** the audit of the step failed")
+    assert "Warning" not in to_markdown(card(build(delta=1e-5)))
+
+
+@pytest.mark.parametrize("sampling", ["shuffle", "poisson"])
+def test_the_card_calls_the_order_of_a_shuffle_public(sampling):
+    key, _, seed = card(build("dp_sgd", sampling=sampling)).randomness
+    is_public = "order of records: it is public" in seed
+    assert is_public == ("coins" not in key) == (sampling == "shuffle")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_card_says_where_the_records_are_taken_for_public(public):
+    page = to_markdown(card(build(), public_data=public))
+    assert ("public: the data set, by its name" in page) is public
+
+
+def test_the_card_claims_no_more_comparisons_than_are_made():
+    check = ClippingCheck(verdict="pass", tolerance=1e-4, alone=True)
+    page = to_markdown(card(build(), clipping_check=check))
+    assert "a few random records of every epoch" in page
+    assert "each unit alone" not in page
 
 
 def test_the_card_is_json_and_keeps_every_figure():

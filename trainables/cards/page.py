@@ -13,11 +13,18 @@ from trainables.dp.accounting.rounding import (
 )
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 
+_FAILED_AUDIT = (
+    "the audit of the step failed: its noise was measured below the claimed one, and"
+    " epsilon may not hold"
+)
+
 
 def to_markdown(card: PrivacyCard) -> str:
     """The card as one page."""
     lines = [f"# Privacy card of trial {card.trial_id}", ""]
-    lines += [f"> **Warning.** {warning}." for warning in card.warnings]
+    failed = card.step_audit is not None and card.step_audit.verdict == "fail"
+    loud = (*card.warnings, *([_FAILED_AUDIT] if failed else ()))
+    lines += [f"> **Warning.** {warning}." for warning in loud]
     lines += [
         "",
         card.guarantee,
@@ -151,6 +158,11 @@ def _data(card: PrivacyCard) -> list[str]:
     lines.append(f"covered: {card.covers}")
     if card.provenance:
         lines.append(f"model: {card.provenance}")
+    if card.public_data:
+        lines.append(
+            "public: the data set, by its name: its number of records and its labels"
+            " are taken as declared"
+        )
     return [*lines, *(f"public: {what}" for what in card.public)]
 
 
@@ -162,9 +174,9 @@ def _measurements(card: PrivacyCard) -> list[str]:
             f" alone"
         )
     if card.clipping_check is not None:
-        beside = ", and each unit alone" if card.clipping_check.alone else ""
+        beside = ", and units alone" if card.clipping_check.alone else ""
         lines.append(
-            "clipped sums of random records of every epoch, recomputed in"
+            "clipped sums of a few random records of every epoch, recomputed in"
             f" float64{beside}: {card.clipping_check.verdict}, within"
             f" {_figure(card.clipping_check.tolerance)} C"
         )

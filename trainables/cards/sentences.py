@@ -71,7 +71,8 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
         "the validation and test sets: they are other data sets, and metrics on them"
         " are released without noise",
         "the choice of this trial among others, unless the sweep's total below is taken",
-        "attacks on floating-point noise (Mironov 2012) and on timing",
+        "attacks on floating-point noise (Mironov 2012), on timing, and by making"
+        " training fail",
         "the float32 rounding of a step's sum, which one record can move by about 2e-7"
         " of max_grad_norm for each unit of the step, as measured",
         "de-duplication and splitting before training: epsilon is about the realised"
@@ -97,13 +98,15 @@ def randomness(mechanism: Mechanism, *, secure_noise: bool) -> list[str]:
     """The source of each kind of randomness, and whether it is secret."""
     if not mechanism.trains:
         return ["nothing was drawn"]
+    is_public_order = mechanism.sampling == "shuffle"
     if mechanism.reproducible_noise:
         key = "the noise key follows from the public seed: the noise is known, for tests only"
     else:
+        drawn = "noise, sampling coins and micro-batch assignment come"
         key = (
-            "noise, sampling coins and micro-batch assignment come from a secret key of"
-            " each attempt, drawn by the operating system and kept out of logs, metrics"
-            " and exports"
+            f"{'noise comes' if is_public_order else drawn} from a secret key of each"
+            " attempt, drawn by the operating system and kept out of logs, metrics and"
+            " exports"
         )
     generator = (
         "AES-256-CTR"
@@ -114,7 +117,8 @@ def randomness(mechanism: Mechanism, *, secure_noise: bool) -> list[str]:
     return [
         key,
         f"noise generator: {generator}",
-        "the seed governs initialisation and dropout",
+        "the seed governs initialisation and dropout"
+        + (", and the order of records: it is public" if is_public_order else ""),
     ]
 
 
@@ -127,4 +131,5 @@ def workers(mechanism: Mechanism, processes: int) -> str:
             f"{'' if processes == 1 else 'es'}: not separate parties that hide from"
             f" each other"
         )
-    return f"{formats.count(workers, 'worker')}, each a process of its own"
+    own = "in one process" if workers == 1 else "each a process of its own"
+    return f"{formats.count(workers, 'worker')}, {own}"

@@ -1,4 +1,4 @@
-"""`guarantee.noise.normals` in float32, fast and with the same bits everywhere:
+"""`noise.normals` in float32, fast and with the same bits everywhere:
 importing this module offers it to the base, which compares it with its definition
 before use and in each stream.
 

@@ -216,7 +216,7 @@ def _check(words: U32, half: int, before: NDArray[Any], after: F32, std: float) 
     )
     if not is_right[np.isfinite(expected)].all():
         raise TrialFailed(
-            "expected the noise of its definition (guarantee.noise.normals), got other"
+            "expected the noise of its definition (trainables.dp.noise.normals), got other"
             " numbers"
         )
 

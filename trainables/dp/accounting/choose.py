@@ -1,4 +1,4 @@
-"""Every figure of one mechanism, at planning time or exactly, as `guarantee.certify`
+"""Every figure of one mechanism, at planning time or exactly, as `certify`
 gives it.
 """
 
