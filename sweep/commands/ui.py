@@ -55,13 +55,7 @@ def ui(
     ):
         optuna = None if explored is None else serve.Server(explored, token).link()
         ray = serve.ray_dashboards()
-        experiment = serve.mlflow_experiment(mlflow)
-        page = (
-            f"#/experiments/{experiment.get('experiment_id')}/runs"
-            if experiment
-            else ""
-        )
-        link = mlflow.link(f"/{page}")
+        link = mlflow.link(f"/{serve.page_of_trials(mlflow, settings.home)}")
         if as_json:
             found = {"mlflow": link, "optuna": optuna, "ray": ray[0] if ray else None}
             print_json("ui", found | {"token": mlflow.token or None})

@@ -42,7 +42,7 @@ from sweep.runtime.events import (
 )
 from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
-from sweep.runtime.tune_trial import SLOT, TRIAL, lease, name_of
+from sweep.runtime.tune_trial import SLOT, TRIAL, lease, name_of, shown_name
 from sweep.runtime.worker_group import worker_group
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
@@ -288,7 +288,7 @@ class _Exploration:
                     scheduler=scheduler(settings, self._past),
                     reuse_actors=True,
                     max_concurrent_trials=self._slots,
-                    trial_name_creator=lambda trial: name_of(trial.config),
+                    trial_name_creator=lambda trial: shown_name(trial.config),
                     trial_dirname_creator=lambda trial: name_of(trial.config),
                 ),
                 run_config=tune.RunConfig(

@@ -18,18 +18,24 @@ def name_of(config: Any) -> str:
     return str(config.get(TRIAL, config.get(SLOT)))
 
 
+def shown_name(config: Any) -> str:
+    """The name of a Tune trial with its point of the space, where that is no secret.
+
+    >>> shown_name({"trial": "a1", "privacy.max_grad_norm": 0.5, "seed": None})
+    'a1 max_grad_norm=0.5'
+    >>> shown_name({"slot": 2})
+    '2'
+    """
+    return " ".join([name_of(config), *_values(config)])
+
+
 def lease(config: dict[str, Any], pool: Any) -> None:
     """The Tune trial of one trial, or of a slot, which takes one trial after another
     whose number is secret. It ends with the pool.
     """
     explorer, is_sealed = name_of(config), SLOT in config
-    values = [
-        f"{axis.rpartition('.')[2]}={value}"
-        for axis, value in config.items()
-        if value is not None and axis != TRIAL
-    ]
     # Ray's dashboard lists calls by their names, and so the trials by their points.
-    named = {} if is_sealed else {"name": f"{explorer}: {', '.join(values)}"}
+    named = {} if is_sealed else {"name": f"{explorer}: {', '.join(_values(config))}"}
     seen = passed = 0
     with suppress(ray.exceptions.ActorDiedError):
         while (
@@ -41,3 +47,12 @@ def lease(config: dict[str, Any], pool: Any) -> None:
             if report is not None and report.epochs_done > passed and not is_sealed:
                 passed = report.epochs_done
                 tune.report({**report.metrics, TIME_ATTR: passed})
+
+
+def _values(config: Any) -> list[str]:
+    """The values of the axes, by the last words of their paths."""
+    return [
+        f"{axis.rpartition('.')[2]}={value}"
+        for axis, value in config.items()
+        if value is not None and axis not in (TRIAL, SLOT)
+    ]

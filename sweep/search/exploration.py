@@ -9,6 +9,7 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -109,14 +110,17 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
             for name, value in record.metrics.items()
             if value is not None and not figures.is_public(name)
         }
-        study.add_trial(
-            optuna.trial.create_trial(
-                values=values,
-                params=here,
-                distributions={path: axes[path][1] for path in here},
-                user_attrs=attributes,
-            )
+        trial = optuna.trial.create_trial(
+            values=values,
+            params=here,
+            distributions={path: axes[path][1] for path in here},
+            user_attrs=attributes,
         )
+        if record.ended_at is not None:
+            ended = datetime.fromtimestamp(record.ended_at)
+            trial.datetime_complete = ended
+            trial.datetime_start = ended - timedelta(seconds=record.seconds)
+        study.add_trial(trial)
     return study
 
 

@@ -6,6 +6,7 @@ MLflow ten milliseconds and more, so a trial's news are one batch, and what the 
 has is read once.
 """
 
+import json
 import logging
 import math
 import os
@@ -19,10 +20,12 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from dashboards import report
+from search_spaces.paths import label, short
 from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_files import gather
 from sweep.results.tables.trials import violations
+from sweep.serve import SHARED_VIEW
 from sweep.settings import Settings, first_line, hide_passwords, sqlite_file
 from sweep.store.files import indented_json
 from sweep.store.plans import PlannedTrial, flat
@@ -69,6 +72,7 @@ Fields = Mapping[str, object]
 # Written last: the delivered state of a trial, and the time of its last delivered
 # epoch.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
+_MOST_COLUMNS = 12  # of axes; the tag of a view has at most 5,000 characters
 _BATCH = 100  # params that MLflow takes at once
 _MOST_RUNS = 50_000  # that MLflow returns at once
 # Characters. A server takes a request of at most 1 MB, in which one of them is up to
@@ -168,6 +172,11 @@ class Tracker:
                     },
                 }
                 runs[""] = self.create(folder.name, started=about["created"], tags=tags)
+                self.client.set_experiment_tag(
+                    self.experiment_id,
+                    view_tag(about["id"]),
+                    view_of(about["id"], folder.records()),
+                )
             run = runs[""]
             self.client.update_run(run.id, status="RUNNING")
             self.log(run, tags={"sweep.status": "running"})
@@ -204,9 +213,7 @@ class Tracker:
                 (r.ended_at or 0.0 for r in finished), default=float(about["created"])
             )
             run = self._runs[""]
-            self.log(
-                run, metrics=_metrics(found, step=len(finished), when=when), tags=tags
-            )
+            self.log(run, metrics=_metrics(found, step=0, when=when), tags=tags)
             self.client.set_terminated(run.id, status=status, end_time=int(1000 * when))
             for place, corpus in enumerate(
                 select.by_corpus(finished) if is_over else (), start=1
@@ -219,8 +226,11 @@ class Tracker:
 
     def delete(self, folder: SweepFolder) -> None:
         """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""
-        for run in self.runs_of(folder.about()["id"]).values():
+        sweep_id = folder.about()["id"]
+        for run in self.runs_of(sweep_id).values():
             self.client.delete_run(run.id)
+        if view_tag(sweep_id) in self.client.get_experiment(self.experiment_id).tags:
+            self.client.delete_experiment_tag(self.experiment_id, view_tag(sweep_id))
 
     def runs_of(self, sweep_id: str) -> dict[str, _Known]:
         """The runs of a sweep as MLflow has them, by the trial's id; that of the sweep
@@ -510,14 +520,49 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
     return found
 
 
+def view_tag(sweep_id: str) -> str:
+    """The tag of the experiment with the shared view of a sweep, which MLflow's page
+    shows for `viewStateShareKey=SWEEP_ID` in its address.
+    """
+    return f"{SHARED_VIEW}{sweep_id}"
+
+
+def view_of(sweep_id: str, records: Sequence[TrialRecord]) -> str:
+    """What MLflow's page shows of a sweep: its trials, the best first, with their
+    headline figures and axes as columns. In the form of MLflow 3, in JSON.
+    """
+    main = select.headline(records)
+    shown = [main, EPSILON, *((LEAKAGE, _OF_PAPER) if main == "ser" else ()), "seconds"]
+    axes = dict.fromkeys(
+        label(path) for record in records for path in record.plan.values
+    )
+    columns = [
+        *(f"metrics.`{metric_name(name)}`" for name in shown),
+        *(f"params.`{accepted(axis)}`" for axis in [*axes][:_MOST_COLUMNS]),
+    ]
+    return json.dumps(
+        {
+            "searchFilter": f"tags.`sweep.id` = '{sweep_id}'"
+            " and tags.`sweep.trial` != ''",
+            "orderByKey": f"metrics.`{metric_name(main)}`",
+            "orderByAsc": figures.cost(main, 1.0) > 0,
+            "selectedColumns": columns,
+            "columnOrder": columns,
+        }
+    )
+
+
 def params_of(plan: PlannedTrial) -> dict[str, object]:
-    """A trial's config by dotted paths, without missing values."""
+    """A trial's axes by their short names, and its config by dotted paths without
+    missing values.
+    """
     fields = dict(plan.fields)
     if not claims_privacy(
         plan.engine
     ):  # it has no mechanism; its defaults would only mislead
         fields.pop("privacy", None)
-    return {
+    axes = {label(path): short(value) for path, value in plan.values.items()}
+    return axes | {
         path: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
         for path, value in flat(fields).items()
         if value is not None

@@ -11,6 +11,10 @@ import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
+import typer
+import yaml
+
+from sweep.cli import build
 from sweep.settings import from_environment
 from tests.packaging.test_wheel import wheel_of
 
@@ -107,3 +111,26 @@ def test_what_it_sets_is_read():
     settings = from_environment(dict(word.split("=") for word in words))
     for place in (settings.home, settings.data_dir):
         assert place.is_relative_to(dict(FOUND)["VOLUME"])
+
+
+def test_the_job_of_kuberay_has_the_project_s_ray_and_its_commands_exist():
+    """Its form was held against the operator's own schema by hand; it has never run."""
+    job = yaml.safe_load((DEPLOY / "rayjob.yaml").read_text())["spec"]
+    version = job["rayClusterSpec"]["rayVersion"]
+    assert f"ray=={version}" in (ROOT / "constraints.txt").read_text().split()
+    nodes = [job["rayClusterSpec"]["headGroupSpec"]]
+    nodes += job["rayClusterSpec"]["workerGroupSpecs"]
+    for node in nodes:
+        [container] = node["template"]["spec"]["containers"]
+        [mount] = container["volumeMounts"]
+        assert mount["mountPath"] == dict(FOUND)["VOLUME"]
+    shell, option, script = shlex.split(job["entrypoint"])
+    assert (shell, option) == ("sh", "-c")
+    commands = re.findall(r"exec sweep (\w+) ([^;]+)", script)
+    assert [command for command, _ in commands] == ["resume", "run"]
+    app = typer.main.get_command(build())
+    for name, rest in commands:
+        command = app.commands[name]
+        words = shlex.split(rest.replace("$RAY_ADDRESS", "head:6379"))
+        given = command.make_context(name, words).params
+        assert (given["address"], given["name"]) == ("head:6379", "quick")

@@ -36,7 +36,11 @@ def cluster():
     """Two nodes of one CPU each: a trial of two workers must lie on both."""
     made = importlib.import_module("ray.cluster_utils").Cluster(
         initialize_head=True,
-        head_node_args={"num_cpus": 1, "object_store_memory": 100_000_000},
+        head_node_args={
+            "num_cpus": 1,
+            "object_store_memory": 100_000_000,
+            "include_dashboard": True,  # it takes jobs
+        },
     )
     made.add_node(num_cpus=1, object_store_memory=100_000_000)
     yield made
@@ -77,6 +81,34 @@ def test_two_nodes_run_one_sweep(cluster, tmp_path):
     folder = SweepFolder(tmp_path / "home" / "two")
     said = [record.privacy.workers for record in folder.records() if record.privacy]
     assert said == ["2 workers, each a process of its own"] * 2
+
+
+def test_a_submitted_job_runs_a_sweep(cluster, tmp_path):
+    """`ray job submit`, as the guide prints it."""
+    space = tmp_path / "space.yaml"
+    space.write_text(SPACE)
+    environment = {
+        "SWEEP_HOME": str(tmp_path / "home"),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    job = [sys.executable, "-m", "sweep", "run", str(space), "--name", "job"]
+    runtime = json.dumps({"env_vars": environment})
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ray.scripts.scripts", "job", "submit"),
+            *("--address", f"http://{cluster.webui_url}"),
+            *("--runtime-env-json", runtime),
+            *("--", *job, "--address", cluster.address),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2_000:]
+    records = SweepFolder(tmp_path / "home" / "job").records()
+    assert [str(record.status) for record in records] == ["done", "done"]
 
 
 def test_storage_that_a_node_does_not_share_is_one_line(cluster, tmp_path, monkeypatch):

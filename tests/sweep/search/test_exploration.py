@@ -37,6 +37,7 @@ def test_axes_and_objectives_are_those_of_the_trials():
     with quietly():
         study = add_study(optuna.storages.InMemoryStorage(), "s", records)
     assert [each.values for each in study.trials] == [[0.3, 2.0], [0.2, 1.0]]
+    assert all(trial.duration.total_seconds() >= 0 for trial in study.trials)
     first = study.trials[0]
     assert first.params["privacy.max_grad_norm"] == 0.1
     assert first.params["model"] == "clc"

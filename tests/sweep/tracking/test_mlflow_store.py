@@ -2,6 +2,7 @@
 delivered.
 """
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from sweep import serve
 from sweep.runtime import runner
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
@@ -98,6 +100,41 @@ def check(settings, sweep):
     assert {"epsilon", "paper_epsilon"} <= noisy.metrics.keys()
     assert {"report.html", "space.yaml"} == artifacts(settings, runs[""])
     assert not any(name.startswith("trials") for name in runs[""].data.metrics)
+
+
+def test_the_shared_view_lists_the_trials_the_best_first_with_its_columns(
+    sweep, settings, monkeypatch
+):
+    Tracker(settings).deliver(sweep)
+    client, sweep_id = MlflowClient(settings.tracking_uri), sweep.about()["id"]
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{sweep_id}"])
+    order = "ASC" if view["orderByAsc"] else "DESC"
+    shown = client.search_runs(
+        [experiment.experiment_id],
+        view["searchFilter"],
+        order_by=[f"{view['orderByKey']} {order}"],
+    )
+    records = sweep.records(running=False)
+    best_first = sorted(records, key=lambda record: record.metrics["ser"])
+    assert [run.data.metrics["ser"] for run in shown] == [
+        record.metrics["ser"] for record in best_first
+    ]
+    known = {f"metrics.`{name}`" for run in shown for name in run.data.metrics}
+    known |= {f"params.`{name}`" for run in shown for name in run.data.params}
+    assert {"metrics.`epsilon`", "params.`z0`"} <= {*view["selectedColumns"]} & known
+    axis = {run.data.params.get("z0") for run in shown}
+    assert axis == {None, "0.5", "1"}, "a baseline has no axis"
+
+    page = f"#/experiments/{experiment.experiment_id}/runs?workflowType="
+    page += f"machine_learning&viewStateShareKey={sweep_id}"
+    tags = [{"key": key, "value": value} for key, value in experiment.tags.items()]
+    answer = {"experiment_id": experiment.experiment_id, "tags": tags}
+    monkeypatch.setattr(serve, "mlflow_experiment", lambda server: answer)
+    assert serve.page_of_trials(serve.Server("http://here"), settings.home) == page
+    Tracker(settings).delete(sweep)
+    left = client.get_experiment_by_name(EXPERIMENT).tags
+    assert not [key for key in left if sweep_id in key]
 
 
 def test_it_has_what_the_disk_has_once(sweep, settings, tmp_path):
