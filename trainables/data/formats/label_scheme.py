@@ -12,6 +12,7 @@ from itertools import pairwise
 from trainables.data.bio import tags_of
 from trainables.data.formats.fields import Options, Record, Span, SpanUnit, cut_finer
 from trainables.data.formats.names import TAG
+from trainables.data.formats.paths import quoted
 from trainables.data.records import (
     NO_INTENT,
     PART_NAMES,
@@ -258,10 +259,11 @@ def _tags_of(
 
 def _intent(record: Record) -> str:
     if len(record.intents) > 1:
+        name = record.read["intent"]
         raise InvalidData(
             f"expected one intent in {record.where}, got {len(record.intents)} in"
-            f" {record.read.get('intent')} (join the names of several to one, such as"
-            " flight#airfare)"
+            f" {name} (try --intent \"join('#', to_array({quoted(name)}))\" makes one name"
+            " of several)"
         )
     given = " ".join("".join(record.intents).split())  # a file has one on a line
     return given or NO_INTENT

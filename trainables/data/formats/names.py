@@ -22,7 +22,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "satz",
         "anfrage",
     ),
-    "tokens": ("tokens", "words"),
+    "tokens": ("tokens", "words", "word", "token"),
     "annotated": ("annot_utt", "annotation", "answer_annotation"),
     "intent": (
         "intent",
@@ -38,13 +38,15 @@ NAMES: dict[str, tuple[str, ...]] = {
         "kategorie",
         "accept",
     ),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
+    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob", "tag", "ner"),
     "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
     "part": ("part", "split", "partition"),
     "group": ("group",),
 }
 # Of a table with a row a token: the column of the sentence.
 SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id")
+# Of one token, unless a list.
+SINGLE = ("word", "token", "tag", "ner")
 # Of the record, or of its spans.
 EITHER = ("label", "labels")
 NAME = (
@@ -66,15 +68,29 @@ END = ("end", "end_char", "stop", "end_offset", "to", LAST)
 LENGTH = "length"  # instead of an end
 VALUE = ("text", "value", "word")
 _LONGEST_LITERAL = 100_000
+_PLACED = re.compile(r"(\d{1,9}:\d{1,9}:[^,]+)(,\d{1,9}:\d{1,9}:[^,]+)*\Z", re.ASCII)
 
 
 def are_spans(value: Any) -> bool:
     """Whether a value of a field is a list of spans, or the text of one."""
-    if isinstance(value, str):
-        value = literal(value) if value[:1] in ("[", "{") else None
+    value = listed(value)
     return isinstance(value, list) and all(
         isinstance(each, list | dict) for each in value[:1]
     )
+
+
+def listed(value: Any) -> Any:
+    """The list or object that a text is, as JSON, as Python or as `3:7:name,...` of
+    characters; other values as they are.
+    """
+    if isinstance(value, str):
+        if value[:1] in ("[", "{"):
+            found = literal(value)
+            return value if found is None else found
+        if _PLACED.match(value):
+            some = (each.split(":", 2) for each in value.split(","))
+            return [[name, int(start), int(end)] for start, end, name in some]
+    return value
 
 
 def literal(text: str) -> Any:

@@ -23,7 +23,7 @@ from trainables.data.formats.names import (
     TAG,
     VALUE,
     are_spans,
-    literal,
+    listed,
 )
 from trainables.errors import InvalidData
 
@@ -82,14 +82,14 @@ def leaves(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     Lists are whole, except that objects in them which are no spans are entered.
     """
     for name, value in fields.items():
-        for path, inner in _inside(value, _quoted(name)):
+        for path, inner in _inside(value, quoted(name)):
             yield name if inner is value else path, inner
 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and value and _are_names(tuple(value)):
         for key, inner in value.items():
-            yield from _inside(inner, f"{path}.{_quoted(key)}")
+            yield from _inside(inner, f"{path}.{quoted(key)}")
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         is_named = _are_names(tuple(value[0]))
         if not is_named or spans_expression(path, value) is not None:
@@ -103,7 +103,8 @@ def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 @lru_cache(maxsize=10_000)
-def _quoted(key: str) -> str:
+def quoted(key: str) -> str:
+    """A key as it stands in an expression."""
     return key if re.fullmatch(r"[A-Za-z_]\w*", key, re.A) else json.dumps(key)
 
 
@@ -153,8 +154,7 @@ class Column:
 
     def add(self, value: Any) -> None:
         """One value."""
-        if isinstance(value, str) and value[:1] in ("[", "{"):
-            value = literal(value) or value
+        value = listed(value)
         if value is None or value in ("", [], {}):
             return
         self.number += 1
@@ -171,7 +171,7 @@ class Column:
         elif isinstance(value, list):
             self.options["list"] += 1
         elif isinstance(value, str):
-            self.spaced += " " in value
+            self.spaced += " " in value and value[:1] not in "[{"
             if len(value) <= 60 and len(self.values) <= _MOST_LABELS:
                 self.values.add(value)
 
