@@ -17,8 +17,10 @@ from trainables.dp.accounting.certification import (
     meaning_of,
 )
 from trainables.dp.accounting.releases import (
+    BestOf,
     Release,
-    by_part,
+    Training,
+    Unaccounted,
     everything,
     release,
 )
@@ -127,13 +129,12 @@ def certify_by(
     module = bounding(accountant)
     if accountant in OWN:
         return certify(what, delta=delta, only=accountant)
-    if not isinstance(what, Release):
+    if not isinstance(what, Training | Unaccounted | BestOf):
         raise CannotAnalyze(
             f"{accountant}: expected one release, got a trial that starts from an"
             f" export of another kind ({', '.join(OWN)} compose them)"
         )
-    least = certify(what, delta=delta)
-    own = max(float(module.of_release(way, delta=delta)) for [way] in by_part([what]))
+    least, own = certify(what, delta=delta), float(module.of_release(what, delta=delta))
     if own <= least.epsilon:
         return least
     return replace(
