@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sweep import cli
+from tests.lines import read_lines
 from tests.refusals import refused
 from tests.utterances import said
 from trainables.data.bio import slots_lenient
@@ -281,3 +283,35 @@ def test_excel(tmp_path, monkeypatch):
         read(path)
     (found,) = read(path, text="1", intent="2", header=False)
     assert found == Utterance((SECRET,), ("O",), "stop")
+
+
+_TWO = "nlu:\n- intent: a\n  examples: |\n    - one\n    - two\n"
+_MORE = "- intent: b\n  examples:\n  - three\n  - four\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "left"),
+    [
+        (_TWO.replace("    - two", "  - two") + _MORE, 5, "one three four"),
+        (_TWO.replace("    - two", "\t- two") + _MORE, 5, "one three four"),
+        (_TWO + _MORE.replace("- three", '- "three'), 8, "one two four"),
+        (_TWO + _MORE.replace("- three", "- [three"), 8, "one two four"),
+        (_TWO + _MORE.replace("- three", "- *three"), 8, "one two four"),
+        (
+            _MORE.replace("- int", "nlu:\n- int").replace("b", "b: c") + _TWO[5:],
+            2,
+            "one two",
+        ),
+        (_TWO + _MORE.replace("b", '"b'), 6, "one two"),
+    ],
+)
+def test_a_bad_line_of_yaml_loses_its_record_alone(text, line, left, tmp_path, capsys):
+    path, to = tmp_path / "nlu.yml", tmp_path / "out.jsonl"
+    path.write_text(text)
+    words = ("data", "convert", str(path), "--to", str(to))
+    assert cli.run(words) == 2
+    said = f"expected YAML in {path}, line {line} (--skip-invalid"
+    assert said in capsys.readouterr().err
+    assert cli.run((*words, "--skip-invalid")) == 0
+    found = [row["tokens"] for row in read_lines(to)]
+    assert found == [[word] for word in left.split()]

@@ -238,7 +238,7 @@ READ = [
         [{"text": "a", "intent": ["stay", "go"]}, {"text": "b", "intent": "go"}],
         {},
         [
-            r"expected one intent in .*, got 2 in intent \(join the names of several",
+            r"expected one intent in .*, got 2 in intent \(try --intent \"join\('#', ",
             said("b", "go"),
         ],
     ),

@@ -38,14 +38,13 @@ def open_packed(path: Path) -> IO[bytes]:
     """The bytes of a file, of one in an archive (`data.zip/train.csv`), or those that a
     file .gz holds.
     """
+    is_packed = path.suffix.lower() == ".gz"
     for folder in path.parents:
         if folder.suffix.lower() == ".zip" and folder.is_file():
             with zipfile.ZipFile(folder) as archive:
                 file = archive.open(path.relative_to(folder).as_posix())
-            break
-    else:
-        file = path.open("rb")
-    return gzip.open(file) if path.suffix.lower() == ".gz" else file
+            return gzip.open(file) if is_packed else file
+    return gzip.open(path) if is_packed else path.open("rb")
 
 
 def file_text(

@@ -155,7 +155,7 @@ def record_of(
     if not value.keys() & {"text", "tokens", "annotated"}:
         raise InvalidData(
             f"expected a field for the words in {where}, such as {NAMES['text'][0]} or"
-            f" {NAMES['tokens'][0]}{hint(options, [fields])}"
+            f" {NAMES['tokens'][0]}"
         )
     text = value.get("text")
     if text is not None and not isinstance(text, str):
@@ -221,10 +221,10 @@ def _candidates(
 
 def _is_other(role: str, name: str, value: Any) -> bool:
     """Whether a field with a usual name of a role is something else."""
-    if role == "annotated":
-        return name in NAMES[role] and isinstance(value, dict | list)
     if name in SINGLE and isinstance(value, str):
         return True
+    if role == "annotated":
+        return name in NAMES[role] and isinstance(value, dict | list)
     if name in EITHER:
         return are_spans(value) != (role == "slots")
     # Tokens of a parser have their places.
@@ -301,7 +301,7 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
             dict(zip(value, each, strict=False))
             for each in zip(*value.values(), strict=False)
         ]
-    if value is None:
+    if value is None or value == "":
         return
     if not isinstance(value, list):
         raise InvalidData(

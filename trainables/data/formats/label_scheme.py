@@ -260,10 +260,10 @@ def _tags_of(
 def _intent(record: Record) -> str:
     if len(record.intents) > 1:
         name = record.read["intent"]
+        key = name if re.search(r"[.[(|]", name) else quoted(name).replace('"', r"\"")
         raise InvalidData(
             f"expected one intent in {record.where}, got {len(record.intents)} in"
-            f" {name} (try --intent \"join('#', to_array({quoted(name)}))\" makes one name"
-            " of several)"
+            f" {name} (try --intent \"join('#', to_array({key}))\")"
         )
     given = " ".join("".join(record.intents).split())  # a file has one on a line
     return given or NO_INTENT

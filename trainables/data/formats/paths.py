@@ -14,6 +14,7 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError
 
+from trainables.data.formats.marks import FORMS
 from trainables.data.formats.names import (
     END,
     LENGTH,
@@ -150,6 +151,7 @@ class Column:
     values: set[str] = field(default_factory=set)
     options: Counter[str] = field(default_factory=Counter)
     expression: str = ""
+    texts: int = 0
     spaced: int = 0
 
     def add(self, value: Any) -> None:
@@ -171,6 +173,7 @@ class Column:
         elif isinstance(value, list):
             self.options["list"] += 1
         elif isinstance(value, str):
+            self.texts += 1
             self.spaced += " " in value and value[:1] not in "[{"
             if len(value) <= 60 and len(self.values) <= _MOST_LABELS:
                 self.values.add(value)
@@ -199,7 +202,8 @@ class Column:
         keys = re.findall(r"\w+", self.name.lower())[-2:]
         is_usual = any(key in NAMES[role] for key in keys)
         if role == "text":
-            return is_usual and self.spaced > 0, self.spaced
+            is_word = any(key in NAMES["tokens"] for key in keys)
+            return is_word or (is_usual and self.spaced > 0), self.spaced
         return is_usual, bool(_LABELS.search(self.name)) - len(self.values)
 
 
@@ -210,12 +214,16 @@ def suggested(records: Iterable[Any]) -> str:
         for path, value in leaves(fields) if isinstance(fields, dict) else ():
             if path and " " not in path and "[]" not in path:
                 columns.setdefault(path, Column(path)).add(value)
-    texts = [each for each in columns.values() if each.values]
+    texts = [each for each in columns.values() if each.texts]
     if not texts:
         return ""
     text = max(texts, key=lambda each: each.likeness("text"))
     others = [each for each in columns.values() if each is not text and each.option]
     found = [f"--text {shlex.quote(text.name)}"]
+    values = text.values
+    for option, pattern in FORMS.values():
+        if 5 * sum(bool(pattern.search(each)) for each in values) > len(values):
+            found.append(f"--marks {option}")
     for option in ("intent", "slots", "tags"):
         fitting = [each for each in others if each.option == option]
         if fitting:

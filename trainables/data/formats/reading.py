@@ -707,14 +707,15 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
     import pandas as pd
 
     try:
-        sheets = pd.read_excel(
-            file.open(),
-            sheet_name=None,
-            header=None,
-            dtype=object,
-            na_filter=False,
-            engine="openpyxl",
-        )
+        with file.open() as opened:
+            sheets = pd.read_excel(
+                opened,
+                sheet_name=None,
+                header=None,
+                dtype=object,
+                na_filter=False,
+                engine="openpyxl",
+            )
     except ImportError:
         raise InvalidInput(
             f"expected a reader of Excel files for {file.path} (pip install"
@@ -763,7 +764,8 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
 
     number = 0
     try:
-        content = file.open().read(_MOST_BYTES)
+        with file.open() as whole:
+            content = whole.read(_MOST_BYTES)
         if content.startswith(b"PAR1"):
             opened = pyarrow.parquet.ParquetFile(pyarrow.py_buffer(content))
             _require_rows(opened.metadata.num_rows, file.path)
@@ -985,7 +987,7 @@ def _brat(file: File, options: Options, notes: Counter[str]) -> Rows:
             if start <= first < end
         ]
         if line.strip():
-            fields = {"text": line, "slots": slots, "document": beside.stem}
+            fields = {"text": line, "slots": slots, "document_id": beside.stem}
             yield Row(f"{beside} line {number}", fields)
         start = end + 1
 

@@ -45,9 +45,10 @@ def records_of(value: Any) -> list[dict[str, Any]] | None:
                     others = {k: value[k] for k in value if k != key}
                     return [{**others, **_joined(value[key])}]
             for key in _EXAMPLES:
-                if isinstance(found := value.get(key), list):
+                found = value.get(key, "")
+                if isinstance(found, list) or (found is None and key in _TEMPLATES):
                     name = value.get("intent") or value.get("name")
-                    return [_example(x, name, key in _TEMPLATES) for x in found]
+                    return [_example(x, name, key in _TEMPLATES) for x in found or ()]
             return [value]
     return None
 

@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from trainables.data.formats import reading
-from trainables.data.formats.fields import Options, Record, SpanUnit, record_of
+from trainables.data.formats.fields import (
+    Options,
+    Record,
+    SpanUnit,
+    has_text,
+    hint,
+    record_of,
+)
 from trainables.data.formats.label_scheme import (
     place_of,
     readings,
@@ -28,6 +36,7 @@ from trainables.io.files import without_problems
 
 _FEW = 2  # records that say nothing about a file
 _MOST_PATHS = 1_000  # fields that are followed
+_SEEN = 100  # rows of which options are made
 _PACKED = 1_000  # records that are kept together
 _OWN = Options()
 _FIELDS = (
@@ -274,10 +283,12 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
     """
     survey = Survey()
     files = reading.find(path, options, form, survey.notes)
-    packed = list(_pack(_records(files, options, survey)))
+    unread: list[dict[str, Any]] = []
+    packed = list(_pack(_records(files, options, survey, unread)))
     if survey.num_records == 0:
         if survey.first_problem is not None:
-            raise survey.first_problem
+            way = hint(options, unread) if unread else ""
+            raise InvalidData(f"{survey.first_problem}{way}")
         raise InvalidInput(
             f"expected utterances in {path}, got an empty {files[0].form} file"
         )
@@ -371,10 +382,13 @@ def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
 
 
 def _records(
-    files: list[reading.File], options: Options, survey: Survey
+    files: list[reading.File],
+    options: Options,
+    survey: Survey,
+    unread: list[dict[str, Any]],
 ) -> Iterator[Record | InvalidData]:
     """Every record of the files without its unread fields, or its problem, each added
-    to the survey.
+    to the survey; `unread` receives some rows without a text.
     """
     for row in reading.rows(files, options, survey.notes):
         try:
@@ -389,6 +403,8 @@ def _records(
             )
         except InvalidData as problem:
             survey.first_problem = survey.first_problem or problem
+            if isinstance(row, reading.Row) and not has_text(row.fields, options):
+                unread += [row.fields][: _SEEN - len(unread)]
             yield problem.with_traceback(None)
             continue
         survey.add(record, options.tokenize)
