@@ -21,6 +21,10 @@ from trainables.io.files import file_lines, without_problems
 
 PUBLIC = True
 LICENCE = "CC BY 4.0"
+SOURCE = (
+    "https://github.com/xliuhw/NLU-Evaluation-Data, its file"
+    " AnnotatedData/NLU-Data-Home-Domain-Annotated-All.csv"
+)
 _COLUMNS = ("scenario", "intent", "answer_annotation")
 _NAMED = Options(header=True)
 

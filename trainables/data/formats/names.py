@@ -38,7 +38,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "kategorie",
         "accept",
     ),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob", "tag", "ner"),
+    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob", "tag"),
     "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
     "part": ("part", "split", "partition"),
     "group": ("group",),
@@ -46,7 +46,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 # Of a table with a row a token: the column of the sentence.
 SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id")
 # Of one token, unless a list.
-SINGLE = ("word", "token", "tag", "ner")
+SINGLE = ("word", "token", "tag")
 # Of the record, or of its spans.
 EITHER = ("label", "labels")
 NAME = (

@@ -87,16 +87,16 @@ class Survey:
         return {name: each for name, each in found if each.option is not None}
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
-        """The unit of spans: as declared, else the one in which most of them have their
-        given text, else the only one that fits all of them. Raises: InvalidInput where
-        both or none do.
+        """The unit of spans: as declared, else the one in which all of them have their
+        given text, else `text` where each text is in its record once, else the unit of
+        most, else the only one that fits all. Raises: InvalidInput where both do.
         """
         if declared is not None or self.num_spans == 0:
             return declared
         if self.values or self.num_once:
             best = max(_UNITS, key=lambda unit: self.values[unit])
-            is_most = 2 * self.values[best] > self.num_spans
-            return best if is_most or self.num_once < self.num_spans else "text"
+            is_text = self.values[best] < self.num_spans == self.num_once
+            return "text" if is_text else best
         tokens, characters = self.units["tokens"], self.units["characters"]
         if tokens == self.num_spans and characters == self.num_spans:
             raise InvalidInput(
