@@ -211,7 +211,7 @@ def convert(
 ) -> None:
     """Convert a file, or a corpus, to JSON lines of this project or a table.
 
-    A table has the columns text, intent, slots (in characters) and part.
+    A table has the columns text, intent, slots (in characters), part and group.
     """
     from sweep.imports.corpus import write_lines
     from sweep.imports.inspection import read_as, reading

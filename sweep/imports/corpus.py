@@ -73,7 +73,7 @@ def write_lines(
         table = csv.writer(file, lineterminator="\n")
         is_table = path.suffix.lower() == ".csv"
         if is_table:
-            table.writerow(("text", "intent", "slots", "part"))
+            table.writerow(("text", "intent", "slots", "part", "group"))
         for where, found in located:
             changed = found if isinstance(found, InvalidData) else change(found)
             if isinstance(changed, Utterance) and is_table:
@@ -100,14 +100,16 @@ def write_lines(
 
 
 def _cells(utterance: Utterance) -> list[str]:
-    """Text, intent, slots (name, first character, one past the last, text) and part."""
+    """Text, intent, slots (name, first character, one past the last, text), part and
+    group.
+    """
     text, spans = " ".join(utterance.tokens), []
     for name, start, end in slots_lenient(utterance.tags):
         before, inside = utterance.tokens[:start], " ".join(utterance.tokens[start:end])
         first = len(" ".join((*before, "")))
         spans.append([name, first, first + len(inside), inside])
     slots = json.dumps(spans, ensure_ascii=False)
-    return [text, utterance.intent, slots, utterance.part]
+    return [text, utterance.intent, slots, utterance.part, utterance.group or ""]
 
 
 def cut_of(source: Source) -> str:
