@@ -1,8 +1,10 @@
 """Files of common formats as other tools write them."""
 
+import gzip
 import json
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.lines import read_lines
 from tests.refusals import refused
 from tests.utterances import said
 from trainables.data.bio import slots_lenient
-from trainables.data.formats import Options, open_source
+from trainables.data.formats import Options, open_source, reading
 from trainables.data.formats.reading import READERS
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData, InvalidInput
@@ -315,3 +317,25 @@ def test_a_bad_line_of_yaml_loses_its_record_alone(text, line, left, tmp_path, c
     assert cli.run((*words, "--skip-invalid")) == 0
     found = [row["tokens"] for row in read_lines(to)]
     assert found == [[word] for word in left.split()]
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.zip"])
+def test_what_is_packed_is_bounded_and_may_be_damaged(name, tmp_path, monkeypatch):
+    path = tmp_path / name
+    content = b"text,intent\n" + 200 * b"play it,music\n"
+    if name == "a.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a.csv", content)
+            archive.writestr("__MACOSX/._a.csv", b"other")
+            archive.writestr("/etc/passwd", b"other")
+    else:
+        path.write_bytes(gzip.compress(content))
+    assert read(path) == [said("play it", "music")] * 200
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with refused("cannot read .*a.(csv.gz|zip): |expected a file", InvalidInput):
+        read(path)
+    path.write_bytes(whole)
+    monkeypatch.setattr(reading, "_MOST_BYTES", 1_000)
+    with refused("at most 1000 bytes in .*a.csv|a file of utterances", InvalidInput):
+        read(path)

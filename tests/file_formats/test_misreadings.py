@@ -228,8 +228,9 @@ def test_tasks_of_label_studio_are_read_or_refused(tmp_path):
 
 def test_an_object_with_data_is_no_text_in_pieces(tmp_path):
     row = {"text": "stop", "intent": "x", "data": [{"text": "a", "id": 1}]}
-    found = source(tmp_path / "a.jsonl", [row])
-    assert list(found.utterances()) == [said("stop", "x")]
+    rows = [row, {**row, "data": [{"text": "a"}]}, {**row, "examples": ["a", "b"]}]
+    found = source(tmp_path / "a.jsonl", rows)
+    assert list(found.utterances()) == [said("stop", "x")] * 3
 
 
 def test_rows_of_tokens_are_refused_with_a_line_that_groups_them(
@@ -247,7 +248,8 @@ def test_rows_of_tokens_are_refused_with_a_line_that_groups_them(
     _, out = run(capsys, "data", "check", "a.csv", *options)
     assert "one word in each of 6 records with tags: the unit of privacy" in out
     line = re.search(r"`(pandas\..*)`", out)[1]
-    eval(line, {"pandas": pandas, "FILE": "a.csv"})  # as it is copied
+    # As it is copied, with the name of the column.
+    eval(line.replace("COLUMN", "Nr"), {"pandas": pandas, "FILE": "a.csv"})
     found = open_source(
         tmp_path / "mine.jsonl", options=Options(text="Word", tags="Tag")
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 from trainables.errors import InvalidData, kind_of, system_words
 from trainables.io.documents import (
@@ -43,8 +43,8 @@ def open_packed(path: Path) -> IO[bytes]:
         if folder.suffix.lower() == ".zip" and folder.is_file():
             with zipfile.ZipFile(folder) as archive:
                 file = archive.open(path.relative_to(folder).as_posix())
-            return gzip.open(file) if is_packed else file
-    return gzip.open(path) if is_packed else path.open("rb")
+            return cast(IO[bytes], gzip.open(file)) if is_packed else file
+    return cast(IO[bytes], gzip.open(path)) if is_packed else path.open("rb")
 
 
 def file_text(

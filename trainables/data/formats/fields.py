@@ -168,8 +168,8 @@ def record_of(
         found = marked(text, options.marks, where, notes)
         text, value["slots"], read["slots"] = found["text"], found["slots"], "marks"
     tokens = _words(value.get("tokens"), read.get("tokens"), where)
-    names = options.names.split(",") if options.names is not None else None
-    tags = _words(numbered(value.get("tags"), names), read.get("tags"), where)
+    of_numbers = options.names.split(",") if options.names is not None else None
+    tags = _words(numbered(value.get("tags"), of_numbers), read.get("tags"), where)
     if isinstance(value.get("annotated"), str):
         text = None  # it is cut at white space and at the edges of marks, or finer
         annotation = parse_annotation(value["annotated"], where=where)

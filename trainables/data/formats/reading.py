@@ -12,7 +12,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, islice, takewhile, tee, zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -80,10 +80,13 @@ Rows = Iterator[Row | InvalidData]
 Cells = tuple[str, list[str]]  # file and line, values
 
 
+_USUAL = Options()
+
+
 @dataclass(frozen=True)
 class File:
-    """One file with its format, the encoding of its text (empty of a binary file) and
-    the part that its name says.
+    """One file with its format, the encoding of its text (empty of a binary file), the
+    part that its name says and how it is read; `notes` counts what is not read.
     """
 
     path: Path
@@ -91,16 +94,17 @@ class File:
     encoding: str = "utf-8"
     part: str | None = None
     is_old_mac: bool = False
+    options: Options = _USUAL
+    notes: Counter[str] = field(default_factory=Counter)
 
     def open(self, path: Path | None = None) -> IO[bytes]:
         """Its bytes, of text in UTF-8 with line feeds; or those of a file beside it."""
         file = open_packed(path or self.path)
         if self.encoding in ("", "utf-8") and not self.is_old_mac:
             return file
-        with file:
-            content = file.read(_MOST_BYTES + 1)
         try:
-            text = content.decode(self.encoding)
+            with file:
+                text = _bounded(file, self.path).decode(self.encoding)
         except UnicodeError:
             raise InvalidData(
                 f"expected text in {self.encoding} in {self.path}"
@@ -120,6 +124,14 @@ class File:
         return file_lines(self.path, opened=self.open)
 
 
+def _bounded(file: IO[bytes], path: Path) -> bytes:
+    """The whole content. Raises: InvalidData where it is too long."""
+    content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise InvalidData(f"expected at most {_MOST_BYTES} bytes in {path}, got more")
+    return content
+
+
 def find(
     path: Path, options: Options, form: str | None, notes: Counter[str]
 ) -> list[File]:
@@ -136,13 +148,15 @@ def find(
         )
     if not path.exists():
         raise InvalidInput(f"expected a file or folder in {path}, got nothing there")
+    given = File(path, form or "", options=options, notes=notes)
     if path.is_file() and path.suffix.lower() != ".zip":
-        return [_file(path, options, form)]
+        return [_detected(given)]
     inside = _inside(path)
     folders = [file.parent for file in inside if file.name == BIO_NAMES[0]]
     if folders:
         files = [
-            File(each, "bio_folder", part=_part_of(each, path)) for each in folders
+            replace(given, path=each, form="bio_folder", part=_part_of(each, path))
+            for each in folders
         ]
         return sorted(files, key=_in_order)
     some = [each for each in inside if each.suffix == ".ann"] or [
@@ -150,13 +164,14 @@ def find(
     ]
     if some:
         notes["other files"] += len(inside) - len(some)
-        return [_file(each, options, form) for each in some]
+        return [_detected(replace(given, path=each)) for each in some]
     files, others = [], 0
     for each in inside:
         try:
             if each.suffix.lower() == ".md" or each.name in _OF_TOOLS:
                 raise InvalidInput("a description")
-            files.append(replace(_file(each, options, form), part=_part_of(each, path)))
+            part = _part_of(each, path)
+            files.append(_detected(replace(given, path=each, part=part)))
         except InvalidInput:
             others += 1
     if any(file.part for file in files):
@@ -225,32 +240,35 @@ def _part_of(file: Path, folder: Path) -> str | None:
     return None
 
 
-def _file(path: Path, options: Options, form: str | None) -> File:
-    """Raises: InvalidInput with what was seen where no format fits."""
-    suffix = _suffix(path)
-    found = form or _SUFFIXES.get(suffix)
+def _detected(file: File) -> File:
+    """A file with its format, unless given, and its encoding.
+
+    Raises: InvalidInput with what was seen where no format fits.
+    """
+    path, suffix, given = file.path, _suffix(file.path), file.form
+    found = given or _SUFFIXES.get(suffix)
     if found in ("excel", "parquet"):
-        return File(path, found, encoding="")
+        return replace(file, form=found, encoding="")
     try:
-        file = File(path, found or "", options.encoding or _encoding(path))
+        encoding = file.options.encoding or _encoding(path)
         with open_packed(path) as opened:
             head = opened.read(1 << 16)
     except DAMAGED as error:
         raise InvalidData(f"cannot read {path}: {type(error).__name__}") from None
-    file = replace(file, is_old_mac=b"\r" in head and b"\n" not in head)
-    if found == "rasa" and form is None and not rasa.recognizes(file.text()):
+    is_old_mac = b"\r" in head and b"\n" not in head
+    file = replace(file, encoding=encoding, is_old_mac=is_old_mac)
+    seen = f"a file {suffix}"
+    if not given and found == "rasa" and not rasa.recognizes(file.text()):
         found, seen = None, f"a file {suffix} without nlu"
     elif found is None and suffix in _TEXTS:
         found, seen = _form_of_text(file), "text in no known form"
-    elif found is None:
-        seen = f"a file {suffix}"
     if found is None:
         seen = "bytes that are no text" if b"\0" in head else seen
         raise InvalidInput(
             f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format"
             f" names it; {_CONVERT})"
         )
-    if found == "json" and form is None and _is_json_lines(file):
+    if found == "json" and not given and _is_json_lines(file):
         found = "json_lines"
     return replace(file, form=found)
 
@@ -276,12 +294,18 @@ def _encoding(path: Path) -> str:
                 and head.count(0) < 1.1 * zeros.count(0)
             ):
                 return encoding
-    with (
-        suppress(UnicodeDecodeError),
-        io.TextIOWrapper(open_packed(path), "utf-8", newline="\n") as lines,
-    ):
-        for _ in lines:
-            pass
+    is_packed = _suffix(path) != path.suffix.lower() or not path.is_file()
+    size = 0
+    with suppress(UnicodeDecodeError), open_packed(path) as opened:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        while some := opened.read(1 << 20):
+            decoder.decode(some)
+            size += len(some)
+            if is_packed and size > _MOST_BYTES:
+                raise InvalidData(
+                    f"expected at most {_MOST_BYTES} bytes in {path}, got more"
+                )
+        decoder.decode(b"", final=True)
         return "utf-8"
     with open_packed(path) as opened:
         content = opened.read(_MOST_BYTES)
@@ -334,12 +358,10 @@ def _is_json_lines(file: File) -> bool:
         return False
 
 
-def rows(files: Iterable[File], options: Options, notes: Counter[str]) -> Rows:
-    """Every row of the files, or its problem, in order; `notes` counts what is not
-    read.
-    """
+def rows(files: Iterable[File]) -> Rows:
+    """Every row of the files, or its problem, in order."""
     for file in files:
-        read = READERS[file.form](file, options, notes)
+        read = READERS[file.form](file)
         if file.part is None:
             yield from read
             continue
@@ -354,22 +376,28 @@ def rows(files: Iterable[File], options: Options, notes: Counter[str]) -> Rows:
 # ---- JSON
 
 
-def _json_lines(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _each_line(file: File, read: Callable[[str, str], Rows]) -> Rows:
+    """What `read` makes of each line that is not blank."""
     for found in file.lines():
         if isinstance(found, InvalidData):
             yield found
         elif found[1].strip():
-            where, line = found
-            try:
-                yield from _json_rows(parse_json(line), where, options)
-            except DocumentProblem as problem:
-                yield InvalidData(f"expected a JSON object in {where}: {problem}")
+            yield from read(*found)
+
+
+def _json_lines(file: File) -> Rows:
+    def read(where: str, line: str) -> Rows:
+        try:
+            yield from _json_rows(parse_json(line), where)
+        except DocumentProblem as problem:
+            yield InvalidData(f"expected a JSON object in {where}: {problem}")
+
+    return _each_line(file, read)
 
 
 def _json_rows(
     value: Any,
     where: str,
-    options: Options,
     intent: str | None = None,
     part: str | None = None,
 ) -> Rows:
@@ -385,12 +413,13 @@ def _json_rows(
         yield Row(where, {"intent": intent, **fields} if intent else fields, part)
 
 
-def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _json(file: File) -> Rows:
     """The only list of records in the document, or a list a part, or an intent as Snips
     has them.
 
     Raises: InvalidData for a document without such lists, with what was seen.
     """
+    options = file.options
     try:
         document = parse_json(file.text())
     except DocumentProblem as problem:
@@ -431,7 +460,7 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
             intent = of_path[1] if of_path else end if by_intent and trail else None
             part = named[1] if in_parts and named else None
             where = f"{at} object {number}"
-            for row in _json_rows(value, where, options, intent, part):
+            for row in _json_rows(value, where, intent, part):
                 yield _with_classes(row, classes)
 
 
@@ -471,12 +500,12 @@ def _objects(document: Any) -> list[Any]:
 # ---- tables
 
 
-def _table(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _table(file: File) -> Rows:
     """A row of values a record. A quote that is never closed costs its own line: a
     parser of CSV alone takes everything behind it for one value, and records would be
     merged in silence.
     """
-    return _sentences(_with_names(_cells(file), file.path, options), options)
+    return _sentences(_with_names(_cells(file), file), file.options)
 
 
 def _sentences(rows: Rows, options: Options) -> Rows:
@@ -530,15 +559,14 @@ def _token_columns(
     return sentence, word, tag
 
 
-def _with_names(
-    cells: Iterator[Cells | InvalidData], path: Path, options: Options
-) -> Rows:
+def _with_names(cells: Iterator[Cells | InvalidData], file: File) -> Rows:
     """Rows by the names in the first one, or by number.
 
     Raises: InvalidInput where no column is known to contain the text, or where the
         first line may be a record; InvalidData where the names of the columns cannot be
         read.
     """
+    path, options = file.path, file.options
     names: list[str] | None = None
     supposed: dict[
         int, str
@@ -699,7 +727,7 @@ def _holds_rows(cells: list[str], delimiter: str) -> bool:
     return False
 
 
-def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _excel(file: File) -> Rows:
     """The only sheet with values, or a sheet a part.
 
     Raises: InvalidInput where the reader is not installed or there are several sheets.
@@ -738,7 +766,7 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
             (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
-        for row in _with_names(cells, file.path, options):
+        for row in _with_names(cells, file):
             yield (
                 row._replace(part=name if in_parts else None)
                 if isinstance(row, Row)
@@ -755,7 +783,7 @@ def _cell(value: Any) -> str:
     return str(value).removesuffix(" 00:00:00")
 
 
-def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _parquet(file: File) -> Rows:
     """The rows of a Parquet or Arrow file; class labels of Hugging Face by their
     names.
     """
@@ -824,7 +852,7 @@ def _with_classes(
 # ---- lines of tokens
 
 
-def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _conll(file: File) -> Rows:
     """A token a line with its tag in the last column, an empty line between records;
     comments intent, part and group. A record with a line that cannot be read is left
     out as a whole.
@@ -840,7 +868,7 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
         at, line = found
         if not line.strip():
             if tokens and is_whole:
-                yield _of_tokens(tokens, said, where, options)
+                yield _of_tokens(tokens, said, where, file.options)
             tokens, said, is_whole = [], {}, True
         elif _is_comment(line):
             match = _COMMENT.match(line)
@@ -850,7 +878,7 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
             where = where if tokens else at
             row = _columns(line)
             if _is_universal(row) and not row[0].isdecimal():
-                notes["tokens of several words, or of none"] += 1
+                file.notes["tokens of several words, or of none"] += 1
             else:
                 tokens.append(row)
 
@@ -906,14 +934,12 @@ def _of_tokens(
     return Row(where, {**dict(zip(names, columns, strict=True)), **said})
 
 
-def _fasttext(file: File, options: Options, notes: Counter[str]) -> Rows:
-    for found in file.lines():
-        if isinstance(found, InvalidData):
-            yield found
-        elif found[1].strip():
-            names = re.findall(rf"{_LABEL}(\S+)", found[1])
-            text = re.sub(rf"{_LABEL}\S+", "", found[1]).strip()
-            yield Row(found[0], {"text": text, "intent": names})
+def _fasttext(file: File) -> Rows:
+    def read(where: str, line: str) -> Rows:
+        text = re.sub(rf"{_LABEL}\S+", "", line).strip()
+        yield Row(where, {"text": text, "intent": re.findall(rf"{_LABEL}(\S+)", line)})
+
+    return _each_line(file, read)
 
 
 def _is_there(path: Path) -> bool:
@@ -923,7 +949,7 @@ def _is_there(path: Path) -> bool:
     return False
 
 
-def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _bio_folder(file: File) -> Rows:
     """`seq.in`, `seq.out` and `label` with a record a line, the latter two where they
     are there.
     """
@@ -958,12 +984,12 @@ def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
             yield Row(f"{file.path / BIO_NAMES[0]} line {number}", read)
 
 
-def _rasa(file: File, options: Options, notes: Counter[str]) -> Rows:
-    for found in rasa.examples(file.path, file.text(), notes):
+def _rasa(file: File) -> Rows:
+    for found in rasa.examples(file.path, file.text(), file.notes):
         yield found if isinstance(found, InvalidData) else Row(*found)
 
 
-def _brat(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _brat(file: File) -> Rows:
     """A line a record of `NAME.txt`, with the entities of `NAME.ann`, which count the
     characters of the whole text.
     """
@@ -977,7 +1003,7 @@ def _brat(file: File, options: Options, notes: Counter[str]) -> Rows:
             kind = (
                 "entities in pieces" if line[:1] == "T" else "lines without an entity"
             )
-            notes[kind] += bool(line.strip())
+            file.notes[kind] += bool(line.strip())
     start = 0
     for number, line in enumerate(text.split("\n"), start=1):
         end = start + len(line)
@@ -995,7 +1021,7 @@ def _brat(file: File, options: Options, notes: Counter[str]) -> Rows:
 _ENTITY = re.compile(r"T\d+\t(\S+) (\d{1,9}) (\d{1,9})\t(.*)", re.ASCII)
 
 
-READERS: dict[str, Callable[[File, Options, Counter[str]], Rows]] = {
+READERS: dict[str, Callable[[File], Rows]] = {
     "json_lines": _json_lines,
     "json": _json,
     "table": _table,

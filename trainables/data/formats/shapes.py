@@ -39,6 +39,8 @@ def records_of(value: Any) -> list[dict[str, Any]] | None:
             return [_task(value)]
         case {"row": dict() as row}:  # of Hugging Face's server
             return [row]
+        case {"text": str()}:
+            return [value]
         case dict():
             for key in _IN_PIECES:
                 if _are_pieces(value.get(key)):

@@ -27,7 +27,7 @@ from trainables.data.formats.label_scheme import (
     word_places,
 )
 from trainables.data.formats.marks import FORMS
-from trainables.data.formats.names import SENTENCE, TAG
+from trainables.data.formats.names import TAG
 from trainables.data.formats.paths import Column, leaves
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
 from trainables.data.tokenization import UNSPACED, Tokenization
@@ -315,13 +315,12 @@ def _require_words(path: Path, survey: Survey, options: Options) -> None:
             f" {survey.num_records} records (--text 2 names another column)"
         )
     if tagged > _FEW and survey.kinds["word"] == tagged:
-        columns = (name for name in survey.unread if name.lower() in SENTENCE)
         raise InvalidInput(
             f"expected sentences in {path}, got one word in each of {tagged} records"
             " with tags: the unit of privacy would be a word (a column numbers the"
             " sentences: `pandas.read_csv(FILE, sep=None, engine='python',"
             " na_values='', keep_default_na=False).ffill().groupby("
-            f"{next(columns, 'COLUMN')!r}, sort=False).agg(list).to_json('mine.jsonl',"
+            "'COLUMN', sort=False).agg(list).to_json('mine.jsonl',"
             " orient='records', lines=True)` writes a sentence a line)"
         )
     for role, found in survey.nothing.items():
@@ -341,9 +340,7 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
     first: Utterance | None = None
     for file in files:
         is_empty = True
-        for where, fields, part in without_problems(
-            reading.rows([file], _OWN, Counter())
-        ):
+        for where, fields, part in without_problems(reading.rows([file])):
             if unknown := len(fields.keys() - _FIELDS):
                 raise InvalidData(
                     f"expected only the fields {', '.join(_FIELDS)} in {where}, got"
@@ -390,7 +387,7 @@ def _records(
     """Every record of the files without its unread fields, or its problem, each added
     to the survey; `unread` receives some rows without a text.
     """
-    for row in reading.rows(files, options, survey.notes):
+    for row in reading.rows(files):
         try:
             if isinstance(row, InvalidData):
                 raise row
