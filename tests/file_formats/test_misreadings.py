@@ -161,6 +161,30 @@ RIGHT = [
             said("d", "y", part="test"),
         ],
     ),
+    (
+        "a.jsonl",
+        [{"tokens": ["to", "Rome"], "ner_tags": [0, 1], "label": 1}],
+        {"names": "O,B-city"},
+        [said("to [city : Rome]", "1")],
+    ),
+    (
+        "a.csv",
+        "sentence_id,words,labels\n0,to,O\n0,Rome,B-city\n1,stop,O\n2,a b,O\n",
+        {},
+        [said("to [city : Rome]"), said("stop"), None],
+    ),
+    (
+        "a.csv",
+        "sentence_id,text,tags\n7,to Rome,O B-city\n8,stop,O\n",
+        {},
+        [said("to [city : Rome]"), said("stop")],
+    ),
+    (
+        "a.json",
+        {"intents": [{"intent": "go", "examples": [{"text": "go home"}, "leave"]}]},
+        {},
+        [said("go home", "go"), said("leave", "go")],
+    ),
     ("a.csv", "text,intent\rplay jazz,music\rstop,music\r", {}, [
         said("play jazz", "music"), said("stop", "music")]),
     (
@@ -268,6 +292,29 @@ def test_a_sheet_is_read_as_it_shows(tmp_path):
     assert [each.intent for each in found] == [
         *("None", "null", "NA", "TRUE", "7", "2", "2026-01-02", "greet")
     ]
+
+
+def test_numbers_without_names_are_refused_with_the_option(tmp_path):
+    rows = [{"tokens": ["to", "Rome"], "ner_tags": [0, 1]}]
+    with refused(
+        "got numbers, whose names the file lacks .--names O,B-city", InvalidData
+    ):
+        source(tmp_path / "a.jsonl", rows)
+
+
+def test_entities_in_pieces_and_relations_of_brat_are_counted(tmp_path):
+    (tmp_path / "1.txt").write_bytes("fly to Rome 😀 now\r\nto Oslo".encode())
+    lines = ["T1\tcity 7 11\tRome", "T2\twhen 14 17\tnow", "T3\tcity 22 26\tOslo"]
+    lines += ["T4\tx 0 3;7 11\tfly Rome", "R1\tNear Arg1:T1 Arg2:T2"]
+    (tmp_path / "1.ann").write_text("\n".join(lines))
+    found = open_source(tmp_path, options=Options(group="document_id"))
+    text = "fly to [city : Rome] 😀 [when : now]"
+    assert list(found.utterances()) == [
+        said(text, group="1"),
+        said("to [city : Oslo]", group="1"),
+    ]
+    notes = {"entities in pieces": 1, "lines without an entity": 1}
+    assert found.survey.notes == notes
 
 
 def test_numbers_are_no_words(tmp_path):

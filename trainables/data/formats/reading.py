@@ -159,9 +159,9 @@ def find(
             for each in folders
         ]
         return sorted(files, key=_in_order)
-    some = [each for each in inside if each.suffix == ".ann"] or [
-        each for each in inside if _OF_AN_INTENT.search(each.as_posix())
-    ]
+    some = [each for each in inside if _OF_AN_INTENT.search(each.as_posix())]
+    if annotated := [each for each in inside if each.suffix == ".ann"]:
+        some, inside = annotated, [x for x in inside if x.suffix != ".txt"]
     if some:
         notes["other files"] += len(inside) - len(some)
         return [_detected(replace(given, path=each)) for each in some]
@@ -530,13 +530,13 @@ def _sentences(rows: Rows, options: Options) -> Rows:
 
     for _, group in groupby(rows, key):
         found = list(group)
-        problems = [row for row in found if isinstance(row, InvalidData)]
-        yield from problems
-        if not problems:
-            fields = {**found[0].fields, word: [row.fields[word] for row in found]}
+        tokens = [row for row in found if isinstance(row, Row)]
+        yield from (row for row in found if isinstance(row, InvalidData))
+        if len(tokens) == len(found):
+            fields = {**tokens[0].fields, word: [row.fields[word] for row in tokens]}
             del fields[tag]
-            fields[options.tags or "tags"] = [row.fields[tag] for row in found]
-            yield found[0]._replace(fields=fields)
+            fields[options.tags or "tags"] = [row.fields[tag] for row in tokens]
+            yield tokens[0]._replace(fields=fields)
 
 
 def _token_columns(
@@ -548,12 +548,11 @@ def _token_columns(
     spelled = {name.strip().lower(): name for name in fields}
     usual = (SENTENCE, NAMES["tokens"], (*NAMES["tags"], *EITHER))
     given = (None, options.tokens or options.text, options.tags)
-    sentence, word, tag = (
-        next((spelled[x] for x in some if x in spelled), None)
-        if own is None
-        else name_among(own, tuple(fields))
-        for own, some in zip(given, usual, strict=True)
-    )
+    found = []
+    for own, some in zip(given, usual, strict=True):
+        names = [spelled[each] for each in some if each in spelled]
+        found.append(name_among(own, tuple(fields)) if own else next(iter(names), None))
+    sentence, word, tag = found
     if sentence is None or word is None or tag is None or " " in fields[word]:
         return None
     return sentence, word, tag
@@ -766,7 +765,7 @@ def _excel(file: File) -> Rows:
             (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
-        for row in _with_names(cells, file):
+        for row in _sentences(_with_names(cells, file), file.options):
             yield (
                 row._replace(part=name if in_parts else None)
                 if isinstance(row, Row)
@@ -804,7 +803,7 @@ def _parquet(file: File) -> Rows:
             table = read(content).read_all()
             _require_rows(table.num_rows, file.path)
         known = (table.schema.metadata or {}).get(b"huggingface", b"{}")
-        classes = _classes(json.loads(known).get("info"))
+        classes = _classes(jmespath.search("info", json.loads(known)))
         for batch in table.to_batches(max_chunksize=1_000):
             for values in batch.to_pylist():
                 number += 1
@@ -827,13 +826,12 @@ def _require_rows(number: int, path: Path) -> None:
 
 def _classes(document: Any) -> dict[str, list[str]]:
     """The names of class labels by column, as Hugging Face describes them."""
-    features = document.get("features") if isinstance(document, dict) else None
+    features = jmespath.search("features", document)
     if isinstance(features, list):
         features = {x.get("name"): x for x in features if isinstance(x, dict)}
-    found = {
-        column: _CLASSES.search(each)
-        for column, each in (features if isinstance(features, dict) else {}).items()
-    }
+    if not isinstance(features, dict):
+        return {}
+    found = {column: _CLASSES.search(each) for column, each in features.items()}
     return {column: each for column, each in found.items() if isinstance(each, list)}
 
 
@@ -883,6 +881,7 @@ def _conll(file: File) -> Rows:
                 tokens.append(row)
 
 
+_SAID = re.compile(rf"#\s*(\w+\s*=|({'|'.join(_COMMENTS)})\s*:)", re.IGNORECASE)
 _DOCUMENT, _LABEL = "-DOCSTART-", "__label__"
 _TAG_INSIDE = re.compile(r"=([BI]-[^|]+|O)(?:\||$)")
 _UNIVERSAL = 10  # columns of CoNLL-U
@@ -895,13 +894,8 @@ def _is_universal(row: list[str]) -> bool:
 def _is_comment(line: str) -> bool:
     if not line.startswith("#") or "\t" in line:
         return False
-    if re.match(r"#\s*\w+\s*=", line):
-        return True
-    known = _COMMENT.match(line)
     # The token "#" has a tag behind it; a group may be called like one.
-    return (known is not None and known[1].lower() in _COMMENTS) or not TAG.fullmatch(
-        line.split()[-1]
-    )
+    return bool(_SAID.match(line)) or not TAG.fullmatch(line.split()[-1])
 
 
 def _columns(line: str) -> list[str]:
