@@ -39,9 +39,8 @@ def write_corpus(source: Source, path: Path, *, skip_invalid: bool) -> Inspectio
     def with_part(utterance: Utterance) -> Utterance:
         if utterance.part != "train":
             return utterance
-        return replace(
-            utterance, part=part_of(utterance, validation=validation, test=test)
-        )
+        part = part_of(utterance, validation=validation, test=test)
+        return utterance if part == "train" else replace(utterance, part=part)
 
     return write_lines(
         source.located_utterances(),

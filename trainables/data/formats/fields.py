@@ -138,14 +138,13 @@ def record_of(
     """
     read: dict[str, str] = {}
     value: dict[str, Any] = {}
-    for role, names in _candidates(tuple(fields), options):
-        own = getattr(options, role, None)
+    for role, names, is_own in _candidates(tuple(fields), options):
         for name in names:
             if name in fields:
                 given = fields[name]
             else:
                 given = value_at(fields, name, where=where, option=role)
-            if own is not None or not (
+            if is_own or not (
                 given is None or given == "" or _is_other(role, name.lower(), given)
             ):
                 read[role], value[role] = name, given
@@ -197,9 +196,9 @@ def record_of(
 @lru_cache(maxsize=1_000)
 def _candidates(
     names: tuple[str, ...], options: Options
-) -> list[tuple[str, tuple[str, ...]]]:
-    """The fields that may have each role: the one of an option, or those with usual
-    names in any case.
+) -> list[tuple[str, tuple[str, ...], bool]]:
+    """The fields that may have each role: the one of an option (then True), or those
+    with usual names in any case.
     """
     spelled = {name.strip().lower(): name for name in reversed(names)}
     labels = [
@@ -207,15 +206,15 @@ def _candidates(
         for given in (options.intent, options.tags, options.slots)
         if given is not None
     ]
-    found: list[tuple[str, tuple[str, ...]]] = []
+    found: list[tuple[str, tuple[str, ...], bool]] = []
     for role, usual in NAMES.items():
         own = getattr(options, role, None)
         if own is not None:
-            found.append((role, (name_among(own, names) or own,)))
+            found.append((role, (name_among(own, names) or own,), True))
         elif options.text is None or role not in ("tokens", "annotated"):
             there = tuple(spelled[name] for name in usual if name in spelled)
             there = tuple(n for n in there if n not in labels or role == "text")
-            found += [(role, there)] if there else []
+            found += [(role, there, False)] if there else []
     return found
 
 

@@ -105,8 +105,9 @@ class Survey:
             )
         return "tokens" if tokens == self.num_spans else "characters"
 
-    def add(self, record: Record, tokenize: Tokenization) -> None:
+    def add(self, record: Record, options: Options) -> None:
         """One record."""
+        tokenize = options.tokenize
         self.num_records += 1
         self.with_intent += bool("".join(record.intents).strip())
         self.with_annotation += record.tags is not None or "slots" in record.read
@@ -149,7 +150,7 @@ class Survey:
                         is_right = True
                 self.notes["synonyms"] += not is_right and value not in text
                 continue
-            if not 0 <= start < end <= len(text):
+            if options.spans is not None or not 0 <= start < end <= len(text):
                 continue
             around, covered = (
                 text[max(0, start - 1) : start] + text[end : end + 1],
@@ -184,9 +185,10 @@ def _kinds(
     with tags (of those `tagged`), `unspaced` script in one token, `marks ...` in it,
     and `BIO names` of slots.
     """
-    counted = ([str(first + n) for n in range(len(words))] for first in (0, 1))
-    if words and list(words) in counted:
-        yield "counting"
+    if words and words[0] in ("0", "1"):
+        first = int(words[0])
+        if list(words) == [str(first + n) for n in range(len(words))]:
+            yield "counting"
     if record.tags is not None:
         yield "tagged"
         if len(words) == 1:
@@ -404,7 +406,7 @@ def _records(
                 unread += [row.fields][: _SEEN - len(unread)]
             yield problem.with_traceback(None)
             continue
-        survey.add(record, options.tokenize)
+        survey.add(record, options)
         record.unread = {}
         if survey.num_records > reading.MOST_ROWS:
             raise InvalidInput(f"expected at most {reading.MOST_ROWS} records")
