@@ -95,10 +95,12 @@ class Record:
         return " ".join(self.tokens or ()) if self.text is None else self.text
 
 
+_USUAL = {*SENTENCE}.union(*NAMES.values())
+
+
 def is_usual(name: str) -> bool:
     """Whether it is the usual name of some field, in any case."""
-    usual = (*NAMES.values(), SENTENCE)
-    return any(name.strip().lower() in names for names in usual)
+    return name.strip().lower() in _USUAL
 
 
 def has_text(fields: Mapping[str, Any], options: Options) -> bool:
@@ -390,7 +392,7 @@ def _keys(given: tuple[str, ...]) -> tuple[str, ...] | None:
     """
     found = [
         next((k for k in names if k in given), "")
-        for names in (NAME, START, (*END, LENGTH))
+        for names in (NAME, START, [*END, LENGTH])
     ]
     return (*found, *(key for key in VALUE if key in given)) if all(found) else None
 

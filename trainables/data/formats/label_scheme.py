@@ -101,10 +101,8 @@ def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]
         found["tokens"] = " ".join(words[start:end])
     if 0 <= start <= end < len(words):
         found["last-token"] = " ".join(words[start : end + 1])
-    if 0 <= start < end <= len(text):
-        found["characters"] = text[start:end]
-    others: tuple[SpanUnit, ...] = () if text.isascii() else ("utf-16", "bytes")
-    for unit in others:
+    units: tuple[SpanUnit, ...] = ("characters", "utf-16", "bytes")
+    for unit in units[: 1 if text.isascii() else 3]:
         place = _characters(text, start, end, unit)
         if place is not None:
             found[unit] = text[slice(*place)]

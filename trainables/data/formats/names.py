@@ -8,40 +8,20 @@ from trainables.io.documents import DocumentProblem, parse_json
 
 TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
 # The first name of a role that a row has is used.
-NAMES: dict[str, tuple[str, ...]] = {
-    "text": (
-        "text",
-        "utterance",
-        "sentence",
-        "query",
-        "utt",
-        "phrase",
-        "question",
-        "raw_text",
-        "äußerung",
-        "satz",
-        "anfrage",
-    ),
-    "tokens": ("tokens", "words", "word", "token"),
-    "annotated": ("annot_utt", "annotation", "answer_annotation"),
-    "intent": (
-        "intent",
-        "intents",
-        "intent_name",
-        "label",
-        "labels",
-        "category",
-        "class",
-        "cats",
-        "choice",
-        "absicht",
-        "kategorie",
-        "accept",
-    ),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob", "tag"),
-    "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
-    "part": ("part", "split", "partition"),
-    "group": ("group",),
+NAMES = {
+    role: tuple(names.split())
+    for role, names in {
+        "text": "text utterance sentence query utt phrase question raw_text äußerung satz"
+        " anfrage",
+        "tokens": "tokens words word token",
+        "annotated": "annot_utt annotation answer_annotation",
+        "intent": "intent intents intent_name label labels category class cats choice"
+        " absicht kategorie accept",
+        "tags": "tags bio bio_tags ner_tags slot_tags iob tag",
+        "slots": "slots entities spans ents label labels annotations",
+        "part": "part split partition",
+        "group": "group",
+    }.items()
 }
 # Of a table with a row a token: the column of the sentence.
 SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id")
@@ -49,7 +29,7 @@ SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id")
 SINGLE = ("word", "token", "tag")
 # Of the record, or of its spans.
 EITHER = ("label", "labels")
-NAME = (
+NAME = [
     "slot",
     "slot_name",
     "entity",
@@ -61,10 +41,10 @@ NAME = (
     "entity_type",
     "entity_group",
     "category",
-)
-START = ("start", "start_char", "begin", "start_offset", "startPos", "offset", "from")
+]
+START = ["start", "start_char", "begin", "start_offset", "startPos", "offset", "from"]
 LAST = "endPos"  # of LUIS: the last character
-END = ("end", "end_char", "stop", "end_offset", "to", LAST)
+END = ["end", "end_char", "stop", "end_offset", "to", LAST]
 LENGTH = "length"  # instead of an end
 VALUE = ("text", "value", "word")
 _LONGEST_LITERAL = 100_000

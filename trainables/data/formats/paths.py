@@ -123,7 +123,7 @@ def spans_expression(path: str, value: list[Any]) -> str | None:
         return None
     inside = dict(leaves(value[0]))
 
-    def key_of(names: tuple[str, ...], kind: type) -> str | None:
+    def key_of(names: Iterable[str], kind: type) -> str | None:
         by_name = {each.rpartition(".")[2].strip('"'): each for each in inside}
         fitting = (by_name[name] for name in names if name in by_name)
         return next((key for key in fitting if type(inside[key]) is kind), None)

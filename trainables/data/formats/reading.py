@@ -36,16 +36,20 @@ from trainables.io.files import (
 )
 
 _SUFFIXES = {
-    **dict.fromkeys((".jsonl", ".ndjson"), "json_lines"),
-    **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
-    **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
-    **dict.fromkeys((".parquet", ".arrow", ".feather"), "parquet"),
-    **dict.fromkeys((".yml", ".yaml", ".md"), "rasa"),
-    ".json": "json",
-    ".ann": "brat",
+    suffix: form
+    for form, suffixes in {
+        "json_lines": ".jsonl .ndjson",
+        "table": ".csv .tsv .tab",
+        "excel": ".xlsx .xlsm",
+        "parquet": ".parquet .arrow .feather",
+        "rasa": ".yml .yaml .md",
+        "json": ".json",
+        "brat": ".ann",
+    }.items()
+    for suffix in suffixes.split()
 }
 # Whose content decides.
-_TEXTS = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt", "")
+_TEXTS = {"", *[".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt"]}
 _MOST_BYTES = 1 << 30  # of a file that is held as a whole
 MOST_ROWS = 10_000_000
 _MOST_FILES, _MOST_LINES = 10_000, 100  # of a folder, of a row
@@ -217,12 +221,12 @@ def _inside(path: Path) -> list[Path]:
     ]
 
 
-_OF_TOOLS = (
+_OF_TOOLS = [
     "dataset_info.json",
     "dataset_dict.json",
     "state.json",
     "dataset_infos.json",
-)
+]
 
 
 def _in_order(file: File) -> tuple[int, Path]:
@@ -361,16 +365,15 @@ def _is_json_lines(file: File) -> bool:
 def rows(files: Iterable[File]) -> Rows:
     """Every row of the files, or its problem, in order."""
     for file in files:
-        read = READERS[file.form](file)
-        if file.part is None:
-            yield from read
-            continue
-        for row in read:
-            yield (
-                row._replace(part=row.part or file.part)
-                if isinstance(row, Row)
-                else row
-            )
+        yield from _of_part(READERS[file.form](file), file.part)
+
+
+def _of_part(rows: Rows, part: str | None) -> Rows:
+    """Rows of a file or a sheet, with the part that it is unless they say their own."""
+    for row in rows:
+        if part is not None and isinstance(row, Row) and row.part is None:
+            row = row._replace(part=part)
+        yield row
 
 
 # ---- JSON
@@ -586,10 +589,7 @@ def _with_names(cells: Iterator[Cells | InvalidData], file: File) -> Rows:
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
                 names = [cell.strip() for cell in row]
-            if len(
-                {name.lower() for name in names if is_usual(name)}
-                | {name for name in names if not is_usual(name)}
-            ) < len(names):
+            if len({name.lower() for name in names}) < len(names):
                 raise InvalidInput(
                     f"expected each column of {path} to have a name of its own"
                 )
@@ -765,12 +765,8 @@ def _excel(file: File) -> Rows:
             (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
-        for row in _sentences(_with_names(cells, file), file.options):
-            yield (
-                row._replace(part=name if in_parts else None)
-                if isinstance(row, Row)
-                else row
-            )
+        found = _sentences(_with_names(cells, file), file.options)
+        yield from _of_part(found, name if in_parts else None)
 
 
 def _cell(value: Any) -> str:
@@ -948,11 +944,8 @@ def _bio_folder(file: File) -> Rows:
     are there.
     """
     paths = dict(zip(("tokens", "tags", "intent"), BIO_NAMES, strict=True))
-    there = {
-        role: file.path / name
-        for role, name in paths.items()
-        if _is_there(file.path / name)
-    }
+    named = {role: file.path / name for role, name in paths.items()}
+    there = {role: path for role, path in named.items() if _is_there(path)}
     if len(there) == 1:
         yield InvalidData(f"expected seq.out or label in {file.path}, got neither")
         return
@@ -960,11 +953,7 @@ def _bio_folder(file: File) -> Rows:
         *(file_lines(each, opened=file.open) for each in there.values())
     )
     for number, lines in enumerate(found, start=1):
-        read = {
-            role: line[1]
-            for role, line in zip(there, lines, strict=True)
-            if isinstance(line, tuple)
-        }
+        read = [line[1] for line in lines if isinstance(line, tuple)]
         if None in lines:
             short = list(there.values())[lines.index(None)]
             yield InvalidData(
@@ -975,7 +964,8 @@ def _bio_folder(file: File) -> Rows:
         if len(read) < len(there):
             yield next(line for line in lines if isinstance(line, InvalidData))
         else:
-            yield Row(f"{file.path / BIO_NAMES[0]} line {number}", read)
+            fields = dict(zip(there, read, strict=True))
+            yield Row(f"{file.path / BIO_NAMES[0]} line {number}", fields)
 
 
 def _rasa(file: File) -> Rows:

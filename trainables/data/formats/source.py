@@ -39,7 +39,7 @@ _MOST_PATHS = 1_000  # fields that are followed
 _SEEN = 100  # rows of which options are made
 _PACKED = 1_000  # records that are kept together
 _OWN = Options()
-_FIELDS = (
+_FIELDS = [
     "text",
     "tokens",
     "tags",
@@ -47,7 +47,7 @@ _FIELDS = (
     "intent",
     "part",
     "group",
-)  # of our own forms
+]  # of our own forms
 
 
 @dataclass
@@ -343,7 +343,7 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
     for file in files:
         is_empty = True
         for where, fields, part in without_problems(reading.rows([file])):
-            if unknown := len(fields.keys() - _FIELDS):
+            if unknown := len(fields.keys() - {*_FIELDS}):
                 raise InvalidData(
                     f"expected only the fields {', '.join(_FIELDS)} in {where}, got"
                     f" {unknown} more"
