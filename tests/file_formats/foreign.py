@@ -646,7 +646,7 @@ SHAPES = {
     "schuster.tsv": Corpus(schuster, is_hinted=True),
     "lists.jsonl": Corpus(lists_of_intents, is_hinted=True),
     "names.yml": Corpus(yaml_names),
-    "marked.csv": Corpus(marked_column, options=("--text", "example"), is_hinted=True),
+    "marked.csv": Corpus(marked_column, is_hinted=True),
     "nested.jsonl": Corpus(nested, is_hinted=True),
     "positions.json": Corpus(positions_of_words),
 }
