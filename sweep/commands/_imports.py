@@ -49,8 +49,10 @@ _HELP = {
     "spans": (None, "Unit of spans; default: the one that fits them."),
     "marks": (
         None,
-        "Slots in the text: in brackets as of Rasa, or <slot>value</slot>.",
+        "Slots in the text: in brackets as of Rasa, <slot>value</slot>,"
+        " [slot : value], or {slot}.",
     ),
+    "names": ("NAMES", "Names of numbered tags from 0, such as O,B-city,I-city."),
     "header": (None, "Whether the first line names the columns."),
     "encoding": ("NAME", "Encoding of the text; default: detected."),
 }

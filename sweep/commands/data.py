@@ -28,7 +28,7 @@ data = typer.Typer(help="List, describe, check and convert corpora.")
 
 @data.command("list")
 def list_corpora(as_json: JsonFlag = False) -> None:
-    """List every corpus, and whether it is available."""
+    """List every corpus, whether it is available, and where else it is published."""
     from sweep.planning.corpora import overview
     from sweep.settings import from_environment
 
@@ -45,6 +45,11 @@ def list_corpora(as_json: JsonFlag = False) -> None:
     head = ("corpus", "kind", "available", "public", "utterances", "description")
     say_table(head, cells, title="corpora")
     say(f"data directory: {settings.data_dir}")
+    for row in rows:
+        if row["source"] and not row["at_hand"]:
+            say(
+                f"{row['name']} is published at {row['source']}; put it in {row['path']}"
+            )
 
 
 @data.command()
@@ -190,8 +195,12 @@ def check(
 @data.command()
 @own.takes_source_options
 def convert(
-    data: own.Data,
-    to: Annotated[Path, typer.Option(metavar="PATH", help="New file.")],
+    name: _Corpus,
+    to: Annotated[
+        Path,
+        typer.Option(metavar="PATH", help="New file; a table where it ends with .csv."),
+    ],
+    fields: _Fields = [],  # noqa: B006  typer copies it
     only: Annotated[
         Part | None, typer.Option(help="Only the records of this part.")
     ] = None,
@@ -200,17 +209,26 @@ def convert(
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Convert a file of utterances to JSON lines of this project."""
+    """Convert a file, or a corpus, to JSON lines of this project or a table.
+
+    A table has the columns text, intent, slots (in characters), part and group.
+    """
     from sweep.imports.corpus import write_lines
     from sweep.imports.inspection import read_as, reading
+    from sweep.planning.corpora import utterances_of
+    from sweep.settings import from_environment
     from sweep.store.files import require_new_file
 
     require_new_file(to)
-    source = options.source(data)
+    source = None if _is_corpus(name) else options.source(Path(name))
+    if source is None:
+        found = utterances_of(data_config_of(name, fields), from_environment())
+        located = ((name, each) for each in found)
     counted = write_lines(
-        source,
+        located if source is None else source.located_utterances(),
         to,
         lambda each: each if only in (None, each.part) else None,
+        slots=source is None or source.has_slots,
         skip_invalid=skip_invalid,
     )
     num_invalid = counted.num_problems
@@ -222,12 +240,13 @@ def convert(
                 "path": str(to),
                 "num_records": num_records,
                 "num_invalid": num_invalid,
-                "reading": read_as(source),
+                "reading": {} if source is None else read_as(source),
             },
         )
         return
     left = f", {num_invalid} left out" if num_invalid else ""
-    say(*reading(source), f"{to}: {num_records} records{left}.")
+    said = [] if source is None else reading(source)
+    say(*said, f"{to}: {num_records} records{left}.")
 
 
 def _is_corpus(name: str) -> bool:

@@ -6,13 +6,16 @@ record that is added later moves no other one, equal texts are never in two part
 group is never split.
 """
 
+import csv
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from sweep.imports.inspection import Inspection, inspect
+from trainables.data.bio import slots_lenient
 from trainables.data.datasets.json_lines import line
 from trainables.data.formats import Source
 from trainables.data.records import Part, Utterance
@@ -36,22 +39,29 @@ def write_corpus(source: Source, path: Path, *, skip_invalid: bool) -> Inspectio
     def with_part(utterance: Utterance) -> Utterance:
         if utterance.part != "train":
             return utterance
-        return replace(
-            utterance, part=part_of(utterance, validation=validation, test=test)
-        )
+        part = part_of(utterance, validation=validation, test=test)
+        return utterance if part == "train" else replace(utterance, part=part)
 
-    return write_lines(source, path, with_part, skip_invalid=skip_invalid)
+    return write_lines(
+        source.located_utterances(),
+        path,
+        with_part,
+        slots=source.has_slots,
+        skip_invalid=skip_invalid,
+    )
 
 
 def write_lines(
-    source: Source,
+    located: Iterable[tuple[str, Utterance | InvalidData]],
     path: Path,
     change: Callable[[Utterance], Utterance | None],
     *,
+    slots: bool,
     skip_invalid: bool,
 ) -> Inspection:
-    """Write the records of a source as JSON lines, each as `change` makes it (None: it
-    is left out), without tags where the source has no slots; their counts.
+    """Write records as JSON lines, or as a table by the name of the file, each as
+    `change` makes it (None: it is left out), without tags unless there are slots; their
+    counts.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped;
         no file is then left.
@@ -59,10 +69,16 @@ def write_lines(
     fresh = path.with_name(f".{path.name}.partial")
 
     def written(file: TextIO) -> Iterator[tuple[str, Utterance | InvalidData]]:
-        for where, found in source.located_utterances():
+        table = csv.writer(file, lineterminator="\n")
+        is_table = path.suffix.lower() == ".csv"
+        if is_table:
+            table.writerow(("text", "intent", "slots", "part", "group"))
+        for where, found in located:
             changed = found if isinstance(found, InvalidData) else change(found)
-            if isinstance(changed, Utterance):
-                file.write(line(changed, slots=source.has_slots))
+            if isinstance(changed, Utterance) and is_table:
+                table.writerow(_cells(changed))
+            elif isinstance(changed, Utterance):
+                file.write(line(changed, slots=slots))
             if changed is not None:
                 yield where, changed
 
@@ -80,6 +96,19 @@ def write_lines(
     finally:
         fresh.unlink(missing_ok=True)
     return counted
+
+
+def _cells(utterance: Utterance) -> list[str]:
+    """Text, intent, slots (name, first character, one past the last, text), part and
+    group.
+    """
+    text, spans = " ".join(utterance.tokens), []
+    for name, start, end in slots_lenient(utterance.tags):
+        before, inside = utterance.tokens[:start], " ".join(utterance.tokens[start:end])
+        first = len(" ".join((*before, "")))
+        spans.append([name, first, first + len(inside), inside])
+    slots = json.dumps(spans, ensure_ascii=False)
+    return [text, utterance.intent, slots, utterance.part, utterance.group or ""]
 
 
 def cut_of(source: Source) -> str:

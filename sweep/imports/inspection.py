@@ -315,9 +315,9 @@ def _doubts(survey: Survey) -> list[str]:
     for form, (option, _) in FORMS.items():
         number = kinds[f"marks {form}"]
         if number > _MARKED * survey.num_records:
-            way = f"--marks {option} reads them" if option else "no option reads them"
             sentences.append(
-                f"Texts with {form} in them, taken for words ({number} {of}; {way})."
+                f"Texts with {form} in them, taken for words ({number} {of}; --marks"
+                f" {option} reads them)."
             )
     if 2 * kinds["unspaced"] > survey.num_records:
         sentences.append(

@@ -1,7 +1,7 @@
 """The descriptions of corpora by `sweep data`: sizes and label counts, never a text."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from trainables import catalogue
 from trainables.config.trial import DataConfig, data_config
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
+from trainables.data.records import Utterance
 from trainables.data.sizes import (
     declared_pool_size,
     declared_training_size,
@@ -35,8 +36,8 @@ _RULES = {
 
 def overview(settings: Settings) -> list[dict[str, Any]]:
     """A row for every registered corpus, by field names for JSON: kind, path, whether
-    its files are there and whether it is public, and the declared numbers of records
-    (None: not declared).
+    its files are there and whether it is public, where it is published, and the
+    declared numbers of records (None: not declared).
     """
     rows = []
     for name in catalogue.names("datasets"):
@@ -49,6 +50,7 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
                 "kind": kind,
                 "public": bool(entry.PUBLIC),
                 "at_hand": is_available(config, settings),
+                "source": getattr(entry, "SOURCE", None),
                 "path": str(data_path(config, data_dir=settings.data_dir)),
                 "num_records": declared_pool_size(config),
                 "num_training": declared_training_size(config)
@@ -58,6 +60,23 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def utterances_of(config: DataConfig, settings: Settings) -> Iterable[Utterance]:
+    """The records of a corpus of utterances with intents and slots.
+
+    Raises: InvalidInput for one of pairs; InvalidData with file and line.
+    """
+    if catalogue.kind_of("datasets", config.name) != "frames":
+        raise InvalidInput(
+            f"expected a corpus with intents and slots, got {config.name}, which has"
+            " programs"
+        )
+    path = data_path(config, data_dir=settings.data_dir)
+    found: Iterable[Utterance] = catalogue.entry("datasets", config.name).read(
+        path, config=config
+    )
+    return found
 
 
 def describe(config: DataConfig, settings: Settings) -> dict[str, object]:

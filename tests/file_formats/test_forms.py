@@ -1,18 +1,22 @@
 """Files of common formats as other tools write them."""
 
+import gzip
 import json
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sweep import cli
+from tests.lines import read_lines
 from tests.refusals import refused
 from tests.utterances import said
 from trainables.data.bio import slots_lenient
-from trainables.data.formats import Options, open_source
+from trainables.data.formats import Options, open_source, reading
 from trainables.data.formats.reading import READERS
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData, InvalidInput
@@ -281,3 +285,57 @@ def test_excel(tmp_path, monkeypatch):
         read(path)
     (found,) = read(path, text="1", intent="2", header=False)
     assert found == Utterance((SECRET,), ("O",), "stop")
+
+
+_TWO = "nlu:\n- intent: a\n  examples: |\n    - one\n    - two\n"
+_MORE = "- intent: b\n  examples:\n  - three\n  - four\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "left"),
+    [
+        (_TWO.replace("    - two", "  - two") + _MORE, 5, "one three four"),
+        (_TWO.replace("    - two", "\t- two") + _MORE, 5, "one three four"),
+        (_TWO + _MORE.replace("- three", '- "three'), 8, "one two four"),
+        (_TWO + _MORE.replace("- three", "- [three"), 8, "one two four"),
+        (_TWO + _MORE.replace("- three", "- *three"), 8, "one two four"),
+        (
+            _MORE.replace("- int", "nlu:\n- int").replace("b", "b: c") + _TWO[5:],
+            2,
+            "one two",
+        ),
+        (_TWO + _MORE.replace("b", '"b'), 6, "one two"),
+    ],
+)
+def test_a_bad_line_of_yaml_loses_its_record_alone(text, line, left, tmp_path, capsys):
+    path, to = tmp_path / "nlu.yml", tmp_path / "out.jsonl"
+    path.write_text(text)
+    words = ("data", "convert", str(path), "--to", str(to))
+    assert cli.run(words) == 2
+    said = f"expected YAML in {path}, line {line} (--skip-invalid"
+    assert said in capsys.readouterr().err
+    assert cli.run((*words, "--skip-invalid")) == 0
+    found = [row["tokens"] for row in read_lines(to)]
+    assert found == [[word] for word in left.split()]
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.zip"])
+def test_what_is_packed_is_bounded_and_may_be_damaged(name, tmp_path, monkeypatch):
+    path = tmp_path / name
+    content = b"text,intent\n" + 200 * b"play it,music\n"
+    if name == "a.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a.csv", content)
+            archive.writestr("__MACOSX/._a.csv", b"other")
+            archive.writestr("/etc/passwd", b"other")
+    else:
+        path.write_bytes(gzip.compress(content))
+    assert read(path) == [said("play it", "music")] * 200
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with refused("cannot read .*a.(csv.gz|zip): |expected a file", InvalidInput):
+        read(path)
+    path.write_bytes(whole)
+    monkeypatch.setattr(reading, "_MOST_BYTES", 1_000)
+    with refused("at most 1000 bytes in .*a.csv|a file of utterances", InvalidInput):
+        read(path)

@@ -2,7 +2,6 @@
 its count says so, and a line that is printed reads it whole when it is copied.
 """
 
-import gzip
 import json
 import re
 import shlex
@@ -125,7 +124,7 @@ RIGHT = [
     (
         "numbered.conll",
         "".join(f"{n}\t{w}\tX\t{t}\n" for n, (w, t) in enumerate(TOKENS, start=1)),
-        {"text": "2"},
+        {},
         [CITY],
     ),
     *(
@@ -161,6 +160,30 @@ RIGHT = [
             said("c", "oos", part="validation"),
             said("d", "y", part="test"),
         ],
+    ),
+    (
+        "a.jsonl",
+        [{"tokens": ["to", "Rome"], "ner_tags": [0, 1], "label": 1}],
+        {"names": "O,B-city"},
+        [said("to [city : Rome]", "1")],
+    ),
+    (
+        "a.csv",
+        "sentence_id,words,labels\n0,to,O\n0,Rome,B-city\n1,stop,O\n2,a b,O\n",
+        {},
+        [said("to [city : Rome]"), said("stop"), None],
+    ),
+    (
+        "a.csv",
+        "sentence_id,text,tags\n7,to Rome,O B-city\n8,stop,O\n",
+        {},
+        [said("to [city : Rome]"), said("stop")],
+    ),
+    (
+        "a.json",
+        {"intents": [{"intent": "go", "examples": [{"text": "go home"}, "leave"]}]},
+        {},
+        [said("go home", "go"), said("leave", "go")],
     ),
     ("a.csv", "text,intent\rplay jazz,music\rstop,music\r", {}, [
         said("play jazz", "music"), said("stop", "music")]),
@@ -210,16 +233,6 @@ def test_what_people_have_is_read_right(tmp_path, name, content, options, expect
         assert isinstance(got, InvalidData) if want is None else got == want
 
 
-@pytest.mark.parametrize(
-    ("name", "way"),
-    [("a.csv.gz", "gunzip"), ("a.zip", "unzip")],
-)
-def test_what_another_program_unpacks_is_refused_with_its_name(tmp_path, name, way):
-    (tmp_path / name).write_bytes(gzip.compress(b"text\0" * 50))
-    with refused(f"{name} .*, which `{way}"):
-        open_source(tmp_path / name, options=Options())
-
-
 def test_tasks_of_label_studio_are_read_or_refused(tmp_path):
     def task(*done):
         return {"data": {"text": "to Rome"}, "annotations": list(done)}
@@ -239,8 +252,9 @@ def test_tasks_of_label_studio_are_read_or_refused(tmp_path):
 
 def test_an_object_with_data_is_no_text_in_pieces(tmp_path):
     row = {"text": "stop", "intent": "x", "data": [{"text": "a", "id": 1}]}
-    found = source(tmp_path / "a.jsonl", [row])
-    assert list(found.utterances()) == [said("stop", "x")]
+    rows = [row, {**row, "data": [{"text": "a"}]}, {**row, "examples": ["a", "b"]}]
+    found = source(tmp_path / "a.jsonl", rows)
+    assert list(found.utterances()) == [said("stop", "x")] * 3
 
 
 def test_rows_of_tokens_are_refused_with_a_line_that_groups_them(
@@ -250,7 +264,7 @@ def test_rows_of_tokens_are_refused_with_a_line_that_groups_them(
 
     monkeypatch.chdir(tmp_path)
     rows = [f"{'' if n else 'Sentence: 1'},{w},{t}" for n, (w, t) in enumerate(TOKENS)]
-    table = "\n".join(["Sentence #,Word,Tag", *rows, "Sentence: 2,None,O"])
+    table = "\n".join(["Nr,Word,Tag", *rows, "Sentence: 2,None,O"])
     (tmp_path / "a.csv").write_text(table)
     _, out = run(capsys, "data", "check", "a.csv")
     options = shlex.split(re.search(r"\(try (.*?)\)", out)[1])
@@ -258,7 +272,8 @@ def test_rows_of_tokens_are_refused_with_a_line_that_groups_them(
     _, out = run(capsys, "data", "check", "a.csv", *options)
     assert "one word in each of 6 records with tags: the unit of privacy" in out
     line = re.search(r"`(pandas\..*)`", out)[1]
-    eval(line, {"pandas": pandas, "FILE": "a.csv"})  # as it is copied
+    # As it is copied, with the name of the column.
+    eval(line.replace("COLUMN", "Nr"), {"pandas": pandas, "FILE": "a.csv"})
     found = open_source(
         tmp_path / "mine.jsonl", options=Options(text="Word", tags="Tag")
     )
@@ -279,10 +294,33 @@ def test_a_sheet_is_read_as_it_shows(tmp_path):
     ]
 
 
+def test_numbers_without_names_are_refused_with_the_option(tmp_path):
+    rows = [{"tokens": ["to", "Rome"], "ner_tags": [0, 1]}]
+    with refused(
+        "got numbers, whose names the file lacks .--names O,B-city", InvalidData
+    ):
+        source(tmp_path / "a.jsonl", rows)
+
+
+def test_entities_in_pieces_and_relations_of_brat_are_counted(tmp_path):
+    (tmp_path / "1.txt").write_bytes("fly to Rome 😀 now\r\nto Oslo".encode())
+    lines = ["T1\tcity 7 11\tRome", "T2\twhen 14 17\tnow", "T3\tcity 22 26\tOslo"]
+    lines += ["T4\tx 0 3;7 11\tfly Rome", "R1\tNear Arg1:T1 Arg2:T2"]
+    (tmp_path / "1.ann").write_text("\n".join(lines))
+    found = open_source(tmp_path, options=Options(group="document_id"))
+    text = "fly to [city : Rome] 😀 [when : now]"
+    assert list(found.utterances()) == [
+        said(text, group="1"),
+        said("to [city : Oslo]", group="1"),
+    ]
+    notes = {"entities in pieces": 1, "lines without an entity": 1}
+    assert found.survey.notes == notes
+
+
 def test_numbers_are_no_words(tmp_path):
     rows = "".join(f"{n}\tword\tO\n" for n in range(1, 4))
     with refused(r"got 1, 2, 3 and so on in 1 of 1 records \(--text 2"):
-        source(tmp_path / "a.conll", rows)
+        source(tmp_path / "a.conll", rows, text="1")
 
 
 def test_rows_are_limited_like_bytes(tmp_path, monkeypatch):
@@ -308,8 +346,8 @@ DOUBTFUL = [
         r"\[value\]\(slot\) .*2 of 2.*--marks brackets",
     ),
     ([_fields("play <a>jazz</a>")] * 2, "<slot>value</slot> .*--marks elements"),
-    ([_fields("play {what}")] * 2, "{slot} in them.*no option"),
-    ([_fields("play [what : jazz]")] * 2, "slot : value.*no option"),
+    ([_fields("play {what}")] * 2, "{slot} in them.*--marks braces"),
+    ([_fields("play [what : jazz]")] * 2, "slot : value.*--marks colons"),
     ([_fields("天气怎么样天气怎么样")] * 2, "2 of 2 records; --tokenize characters"),
     ([_fields("New York", slots=_SPANS)], r"joined to whole slots \(1\)"),
     ([_fields("a b", tags=["B-B-city", "I-B-city"])], r"B- or I-, .*\(2\)"),

@@ -238,7 +238,7 @@ READ = [
         [{"text": "a", "intent": ["stay", "go"]}, {"text": "b", "intent": "go"}],
         {},
         [
-            r"expected one intent in .*, got 2 in intent \(join the names of several",
+            r"expected one intent in .*, got 2 in intent \(try --intent \"join\('#', ",
             said("b", "go"),
         ],
     ),
@@ -469,11 +469,22 @@ def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path):
     rows = [
         {"text": "to Rome now", "entities": [right, {**right, "value": "Roma"}]}
     ] * 2
-    rows.append({"text": f"Rome {SECRET} or Oslo", "entities": [{**right, "end": 9}]})
+    rows.append({"text": f"Rome {SECRET} or Rome", "entities": [{**right, "end": 9}]})
     read = source(tmp_path, "a.jsonl", rows)
     assert read.survey.notes == {}, "it is no synonym"
     elsewhere = "entities in .* line 3 .* elsewhere .*--spans"
     check(read.utterances(), [*[said("to [city : Rome] now")] * 2, elsewhere])
+
+
+def test_where_each_text_is_there_once_it_decides(tmp_path):
+    right = {"start": 3, "end": 7, "value": "Rome", "entity": "city"}
+    wrong = {**right, "start": 4, "end": 8}
+    rows = [
+        {"text": "to Rome now", "entities": [each]} for each in (right, right, wrong)
+    ]
+    read = source(tmp_path, "a.jsonl", rows)
+    assert read.unit == "text"
+    check(read.utterances(), [said("to [city : Rome] now")] * 3)
 
 
 def test_signs_at_words(tmp_path):

@@ -20,6 +20,7 @@ MAX_DEPTH = 50  # levels of nested lists and mappings
 _TOO_DEEP = f"expected at most {MAX_DEPTH} lists and mappings in one another"
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _BAD_ESCAPE = re.compile(r"\\u(0000|d[89a-f])", re.IGNORECASE)
+_OPEN = re.compile("quoted scalar|flow")  # its problem is where it begins
 _NUMBER_TAG = "tag:yaml.org,2002:float"
 _DIGITS = r"[0-9]+(_[0-9]+)*"
 _DECIMAL = rf"({_DIGITS}(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]+)?|\.inf|\.nan"
@@ -35,6 +36,7 @@ class DocumentProblem(ValueError):
         self, words: str, *, line: int | None = None, advice: str = ""
     ) -> None:
         super().__init__(words)
+        self.line = line or 1
         self.at = "" if line is None else f", line {line}"
         self.advice = advice
 
@@ -195,9 +197,9 @@ def parse_yaml(text: str, *, typed: bool = True) -> Any:
             require_text(getattr(event, "value", ""))
         return yaml.load(text, Loader=_Loader if typed else _TextLoader)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(
-            error, "context_mark", None
-        )
+        mark = getattr(error, "problem_mark", None)
+        if mark is None or _OPEN.search(getattr(error, "context", None) or ""):
+            mark = getattr(error, "context_mark", None)
         words = [
             getattr(error, name, None) for name in ("context", "problem", "reason")
         ]

@@ -2,6 +2,7 @@
 problem that quotes none of it; and files of arrays, written whole.
 """
 
+import gzip
 import json
 import os
 import stat
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 from trainables.errors import InvalidData, kind_of, system_words
 from trainables.io.documents import (
@@ -33,20 +34,36 @@ Line = tuple[int, str | DocumentProblem]
 T = TypeVar("T")
 
 
-def file_text(path: str | Path, *, max_bytes: int = _MAX_BYTES) -> str:
+def open_packed(path: Path) -> IO[bytes]:
+    """The bytes of a file, of one in an archive (`data.zip/train.csv`), or those that a
+    file .gz holds.
+    """
+    is_packed = path.suffix.lower() == ".gz"
+    for folder in path.parents:
+        if folder.suffix.lower() == ".zip" and folder.is_file():
+            with zipfile.ZipFile(folder) as archive:
+                file = archive.open(path.relative_to(folder).as_posix())
+            return cast(IO[bytes], gzip.open(file)) if is_packed else file
+    return cast(IO[bytes], gzip.open(path)) if is_packed else path.open("rb")
+
+
+def file_text(
+    path: str | Path, *, max_bytes: int = _MAX_BYTES, opened: Opener | None = None
+) -> str:
     """The text of a UTF-8 file. Raises: InvalidData unless it is a readable UTF-8 file
     of at most `max_bytes`; the first line that is not UTF-8 is named.
     """
     try:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
+        if opened is None and not stat.S_ISREG(os.stat(path).st_mode):
             raise InvalidData(f"expected {path} to be a file")
-        if found.st_size > max_bytes:
+        with opened(Path(path)) if opened else Path(path).open("rb") as file:
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
             raise InvalidData(f"expected at most {max_bytes} bytes in {path}, got more")
-        text = Path(path).read_bytes().decode().removeprefix("\ufeff")
+        text = content.decode().removeprefix("\ufeff")
         require_text(text)
-    except OSError as error:
-        raise InvalidData(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidData(f"cannot read {path}: {_why(error)}") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InvalidData(f"expected UTF-8 in {path} line {line}{TO_UTF_8}") from None

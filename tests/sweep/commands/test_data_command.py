@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from tests.lines import write_lines
+from tests.lines import read_lines, write_lines
 from tests.sweep.line import Line
 
 SECRET = "xylophone"
@@ -146,3 +146,21 @@ def test_one_part_alone(place, line):
     path = write_lines(place / "mine.jsonl", rows)
     out = line.says("data", "convert", path, "--only", "test", "--to", "x.jsonl")
     assert out.splitlines()[-1] == "x.jsonl: 6 records."
+
+
+def test_an_absent_corpus_is_named_with_its_source_and_its_place(place, line):
+    out = line.says("data", "list")
+    assert (
+        f"put it in {place / 'data' / 'atis'}" in out or "atis is published at" in out
+    )
+    assert "https://github.com/monologg/JointBERT, its folder data/atis; put it" in out
+    assert "video is published" not in out
+
+
+def test_a_corpus_becomes_a_table_that_is_read_back(place, line):
+    given = ("communication", "--set", "num_utterances=1000")
+    for name, words in (("a.csv", given), ("a.jsonl", given), ("b.jsonl", ("a.csv",))):
+        line.says("data", "convert", *words, "--to", name)
+    assert read_lines(place / "a.jsonl") == read_lines(place / "b.jsonl")
+    _, _, err = line("data", "convert", "treedst", "--to", "c.csv")
+    assert "expected a corpus with intents and slots, got treedst" in err

@@ -42,6 +42,8 @@ def test_the_overview_has_every_corpus_of_the_shelf(settings, tmp_path):
         assert row["public"] == bool(entry.PUBLIC)
         assert row["description"], name
         assert "\n" not in row["description"]
+        is_own = name in ("bio_folder", "json_lines", "pair_lines")
+        assert bool(row["source"]) == (not row["at_hand"] and not is_own), name
     made = [name for name, row in rows.items() if row["at_hand"]]
     assert "video" in made, "it is made, and needs no file"
     assert "atis" not in made, "this data directory is empty"

@@ -5,8 +5,8 @@ its labels. "pairs": utterances with a program; `read` yields `Pair`.
 
 `files` lists the files to read, `default_path` is the place under the data directory,
 `pool_size` the number of distinct utterances where it is public, `PUBLIC` whether the
-records are. A made corpus has no files; its `recipe` is a hash of everything that
-determines its utterances.
+records are, `SOURCE` where a public one is published. A made corpus has no files; its
+`recipe` is a hash of everything that determines its utterances.
 """
 
 ENTRIES = {

@@ -13,6 +13,7 @@ from trainables.data.schema import ShippedSet
 
 PUBLIC = True
 LICENCE = "LDC (LDC93S5, LDC94S19, LDC95S26)"
+SOURCE = "https://github.com/monologg/JointBERT, its folder data/atis"
 
 
 class Config(data_configs.FrameFiles):

@@ -6,7 +6,6 @@ annotated file (25,716 lines). An intent is scenario_intent; slots are marked `[
 value]`.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -21,6 +20,10 @@ from trainables.io.files import file_lines, without_problems
 
 PUBLIC = True
 LICENCE = "CC BY 4.0"
+SOURCE = (
+    "https://github.com/xliuhw/NLU-Evaluation-Data, its file"
+    " AnnotatedData/NLU-Data-Home-Domain-Annotated-All.csv"
+)
 _COLUMNS = ("scenario", "intent", "answer_annotation")
 _NAMED = Options(header=True)
 
@@ -56,7 +59,7 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
         raise InvalidData(
             f"expected the column {missing[0]} in {path} line 1, got none"
         )
-    rows = reading.rows([reading.File(file, "table")], _NAMED, Counter())
+    rows = reading.rows([reading.File(file, "table", options=_NAMED)])
     for where, fields, _ in without_problems(rows):
         scenario, intent, text = (fields[name].strip() for name in _COLUMNS)
         if fields.get("status", "").startswith("IRR") or text in ("", "null", "NaN"):

@@ -23,6 +23,10 @@ from trainables.io.files import read_json
 
 PUBLIC = True
 LICENCE = "CC BY-SA 4.0"
+SOURCE = (
+    "https://github.com/google-research-datasets/dstc8-schema-guided-dialogue, its"
+    " folders train, dev and test"
+)
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+(?:[.:]\d+)*|[^\sa-z\d.?!,]")
 _PARTS: dict[str, Part] = {"train": "train", "dev": "validation", "test": "test"}
 _MAX_BYTES = 64 << 20  # the corpus' own files have 1 to 3 MB

@@ -13,6 +13,10 @@ from trainables.data import configs as data_configs
 from trainables.data.pairs import PairSet
 
 PUBLIC = True
+SOURCE = (
+    "https://github.com/microsoft/task_oriented_dialogue_as_dataflow_synthesis, its"
+    " folder datasets/SMCalFlow-2.0"
+)
 
 
 class Config(data_configs.PairFiles):

@@ -13,6 +13,7 @@ from trainables.data.schema import ShippedSet
 
 PUBLIC = True
 LICENCE = "CC0 1.0"
+SOURCE = "https://github.com/monologg/JointBERT, its folder data/snips"
 
 
 class Config(data_configs.FrameFiles):

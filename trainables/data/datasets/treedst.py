@@ -12,6 +12,10 @@ from trainables.data import configs as data_configs
 from trainables.data.pairs import PairSet
 
 PUBLIC = True
+SOURCE = (
+    "https://github.com/microsoft/task_oriented_dialogue_as_dataflow_synthesis, its"
+    " files train_dst, dev_dst and test_dst.dataflow_dialogues.jsonl.zip"
+)
 DOMAINS = (
     *("calendarEvent", "flight", "hotel", "message", "navigation", "phoneCall"),
     *("reminder", "restaurant", "taxi", "train", "weatherReport"),

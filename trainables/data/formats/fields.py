@@ -3,13 +3,10 @@ write.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
-
-import jmespath
-from jmespath.exceptions import JMESPathError
 
 from trainables.data.bio import parse_annotation
 from trainables.data.formats.marks import marked
@@ -21,10 +18,11 @@ from trainables.data.formats.names import (
     NAME,
     NAMES,
     SENTENCE,
+    SINGLE,
     START,
     VALUE,
     are_spans,
-    literal,
+    listed,
 )
 from trainables.data.formats.paths import name_among, suggested, value_at
 from trainables.data.tokenization import Tokenization, tokens_of
@@ -33,7 +31,7 @@ from trainables.errors import InvalidData, kind_of
 SpanUnit = Literal["tokens", "characters", "utf-16", "bytes", "last-token", "text"]
 INNER = "entities inside of others"
 JOINED = "spans with BIO marks"
-Marks = Literal["brackets", "elements"]
+Marks = Literal["brackets", "elements", "colons", "braces"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # a key of caches
@@ -41,8 +39,9 @@ class Options:
     """Reading options of a file: the fields (or columns, by name or number, or JMESPath
     expressions) of text, tokens, intent, tags, slots, part and group where their names
     are unusual; the tokenization; the unit
-    of spans; how slots are marked in the text; whether columns have names (None:
-    detected by the usual names); the encoding (None: detected).
+    of spans; how slots are marked in the text; the names of numbered tags, separated by
+    commas; whether columns have names (None: detected by the usual names); the encoding
+    (None: detected).
     """
 
     text: str | None = None
@@ -55,6 +54,7 @@ class Options:
     tokenize: Tokenization = "space"
     spans: SpanUnit | None = None
     marks: Marks | None = None
+    names: str | None = None
     header: bool | None = None
     encoding: str | None = None
 
@@ -95,10 +95,12 @@ class Record:
         return " ".join(self.tokens or ()) if self.text is None else self.text
 
 
+_USUAL = {*SENTENCE}.union(*NAMES.values())
+
+
 def is_usual(name: str) -> bool:
     """Whether it is the usual name of some field, in any case."""
-    usual = (*NAMES.values(), SENTENCE)
-    return any(name.strip().lower() in names for names in usual)
+    return name.strip().lower() in _USUAL
 
 
 def has_text(fields: Mapping[str, Any], options: Options) -> bool:
@@ -116,65 +118,6 @@ def has_text(fields: Mapping[str, Any], options: Options) -> bool:
         name.lower() in usual and not _is_other("annotated", name.lower(), given)
         for name, given in fields.items()
     )
-
-
-# Records of other tools as objects with usual names, the first that fits: spaCy's pairs
-# of a text and its labels, pairs of a text and an intent, tasks of Label Studio.
-_DONE = "(annotations || completions || `[]`)[?!was_cancelled]"
-_SHAPES = tuple(
-    map(
-        jmespath.compile,
-        (
-            "merge({text: [0]}, [1])",
-            "{text: [0], intent: [1]}",
-            f"merge(data, {{intent: {_DONE}[].result[].value.choices[],"
-            f" slots: {_DONE}[].result[].value | [?labels] || `null`}})",
-            f"length({_DONE})",
-        ),
-    )
-)
-
-
-_OF_PIECES = {"text", "entity", "slot_name", "slot"}  # keys
-
-
-def fields_of(value: Any) -> dict[str, Any] | None:
-    """The named fields of one record of a JSON file; None of what is none: an object,
-    one of `_SHAPES`, a text in pieces of Snips.
-    """
-    match value:
-        case [str(), dict()]:
-            shape = 0
-        case [str(), str()]:
-            shape = 1
-        case {"data": dict()}:
-            shape = 2
-        case {"data": [{"text": str()}, *_] as pieces} if all(
-            isinstance(piece, dict) and piece.keys() <= _OF_PIECES for piece in pieces
-        ):
-            others = {key: value[key] for key in value if key != "data"}
-            return {**others, **_joined(pieces)}
-        case _:
-            return value if isinstance(value, dict) else None
-    try:
-        if shape == 2 and _SHAPES[3].search(value) > 1:
-            raise InvalidData("expected one annotation of the task")
-        return dict(_SHAPES[shape].search(value))
-    except JMESPathError:
-        raise InvalidData("expected annotations of the task") from None
-
-
-def _joined(pieces: list[Any]) -> dict[str, Any]:
-    """The text and the slots of a text in pieces."""
-    text, spans = "", []
-    for piece in pieces:
-        if not isinstance(piece.get("text"), str):
-            raise InvalidData("expected a text of each piece of data")
-        start = len(text)
-        text += piece["text"]
-        if name := piece.get("slot_name") or piece.get("entity"):
-            spans.append([name, start, len(text), piece["text"]])
-    return {"text": text, "slots": spans}
 
 
 def hint(options: Options, records: Iterable[Any]) -> str:
@@ -197,14 +140,13 @@ def record_of(
     """
     read: dict[str, str] = {}
     value: dict[str, Any] = {}
-    for role, names in _candidates(tuple(fields), options):
-        own = getattr(options, role, None)
+    for role, names, is_own in _candidates(tuple(fields), options):
         for name in names:
             if name in fields:
                 given = fields[name]
             else:
                 given = value_at(fields, name, where=where, option=role)
-            if own is not None or not (
+            if is_own or not (
                 given is None or given == "" or _is_other(role, name.lower(), given)
             ):
                 read[role], value[role] = name, given
@@ -214,7 +156,7 @@ def record_of(
     if not value.keys() & {"text", "tokens", "annotated"}:
         raise InvalidData(
             f"expected a field for the words in {where}, such as {NAMES['text'][0]} or"
-            f" {NAMES['tokens'][0]}{hint(options, [fields])}"
+            f" {NAMES['tokens'][0]}"
         )
     text = value.get("text")
     if text is not None and not isinstance(text, str):
@@ -227,7 +169,8 @@ def record_of(
         found = marked(text, options.marks, where, notes)
         text, value["slots"], read["slots"] = found["text"], found["slots"], "marks"
     tokens = _words(value.get("tokens"), read.get("tokens"), where)
-    tags = _words(value.get("tags"), read.get("tags"), where)
+    of_numbers = options.names.split(",") if options.names is not None else None
+    tags = _words(numbered(value.get("tags"), of_numbers), read.get("tags"), where)
     if isinstance(value.get("annotated"), str):
         text = None  # it is cut at white space and at the edges of marks, or finer
         annotation = parse_annotation(value["annotated"], where=where)
@@ -255,9 +198,9 @@ def record_of(
 @lru_cache(maxsize=1_000)
 def _candidates(
     names: tuple[str, ...], options: Options
-) -> list[tuple[str, tuple[str, ...]]]:
-    """The fields that may have each role: the one of an option, or those with usual
-    names in any case.
+) -> list[tuple[str, tuple[str, ...], bool]]:
+    """The fields that may have each role: the one of an option (then True), or those
+    with usual names in any case.
     """
     spelled = {name.strip().lower(): name for name in reversed(names)}
     labels = [
@@ -265,20 +208,22 @@ def _candidates(
         for given in (options.intent, options.tags, options.slots)
         if given is not None
     ]
-    found: list[tuple[str, tuple[str, ...]]] = []
+    found: list[tuple[str, tuple[str, ...], bool]] = []
     for role, usual in NAMES.items():
         own = getattr(options, role, None)
         if own is not None:
-            found.append((role, (name_among(own, names) or own,)))
+            found.append((role, (name_among(own, names) or own,), True))
         elif options.text is None or role not in ("tokens", "annotated"):
             there = tuple(spelled[name] for name in usual if name in spelled)
             there = tuple(n for n in there if n not in labels or role == "text")
-            found += [(role, there)] if there else []
+            found += [(role, there, False)] if there else []
     return found
 
 
 def _is_other(role: str, name: str, value: Any) -> bool:
     """Whether a field with a usual name of a role is something else."""
+    if name in SINGLE and isinstance(value, str):
+        return True
     if role == "annotated":
         return name in NAMES[role] and isinstance(value, dict | list)
     if name in EITHER:
@@ -295,17 +240,29 @@ def _words(value: Any, name: str | None, where: str) -> tuple[str, ...] | None:
     """A list of words: a list, the text of one, or a text cut at white space."""
     if value is None:
         return None
+    value = listed(value.lstrip()) if isinstance(value, str) else value
     if isinstance(value, str):
-        found = literal(value) if value.lstrip().startswith("[") else None
-        value = value.split() if found is None else found
+        value = value.split()
     if isinstance(value, list) and any(type(each) is int for each in value):
         raise InvalidData(
             f"expected {name} in {where} to be a list of words, got numbers, whose"
-            " names the file lacks"
+            " names the file lacks (--names O,B-city,I-city gives yours in the order of"
+            " the numbers, from 0)"
         )
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidData(f"expected {name} in {where} to be a list of words")
     return tuple(value)
+
+
+def numbered(value: Any, names: Sequence[str] | None) -> Any:
+    """Names instead of their numbers, of one or of a list; None of a number without."""
+    if names is None:
+        return value
+    if isinstance(value, list):
+        return [numbered(each, names) for each in value]
+    if type(value) is int:
+        return names[value] if 0 <= value < len(names) else None
+    return value
 
 
 def _intents(value: Any, name: str | None, where: str) -> tuple[str, ...]:
@@ -337,9 +294,7 @@ def _word(value: Any, name: str | None, where: str) -> str | None:
 
 
 def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[Span]:
-    if isinstance(value, str):
-        found = literal(value)
-        value = value if found is None else found
+    value = listed(value)
     if isinstance(value, dict) and all(
         isinstance(each, list) for each in value.values()
     ):
@@ -347,7 +302,7 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
             dict(zip(value, each, strict=False))
             for each in zip(*value.values(), strict=False)
         ]
-    if value is None:
+    if value is None or value == "":
         return
     if not isinstance(value, list):
         raise InvalidData(
@@ -437,7 +392,7 @@ def _keys(given: tuple[str, ...]) -> tuple[str, ...] | None:
     """
     found = [
         next((k for k in names if k in given), "")
-        for names in (NAME, START, (*END, LENGTH))
+        for names in (NAME, START, [*END, LENGTH])
     ]
     return (*found, *(key for key in VALUE if key in given)) if all(found) else None
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from trainables.data.bio import tags_of
 from trainables.data.formats.fields import Options, Record, Span, SpanUnit, cut_finer
 from trainables.data.formats.names import TAG
+from trainables.data.formats.paths import quoted
 from trainables.data.records import (
     NO_INTENT,
     PART_NAMES,
@@ -100,10 +101,8 @@ def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]
         found["tokens"] = " ".join(words[start:end])
     if 0 <= start <= end < len(words):
         found["last-token"] = " ".join(words[start : end + 1])
-    if 0 <= start < end <= len(text):
-        found["characters"] = text[start:end]
-    others: tuple[SpanUnit, ...] = () if text.isascii() else ("utf-16", "bytes")
-    for unit in others:
+    units: tuple[SpanUnit, ...] = ("characters", "utf-16", "bytes")
+    for unit in units[: 1 if text.isascii() else 3]:
         place = _characters(text, start, end, unit)
         if place is not None:
             found[unit] = text[slice(*place)]
@@ -258,10 +257,11 @@ def _tags_of(
 
 def _intent(record: Record) -> str:
     if len(record.intents) > 1:
+        name = record.read["intent"]
+        key = name if re.search(r"[.[(|]", name) else quoted(name).replace('"', r"\"")
         raise InvalidData(
             f"expected one intent in {record.where}, got {len(record.intents)} in"
-            f" {record.read.get('intent')} (join the names of several to one, such as"
-            " flight#airfare)"
+            f" {name} (try --intent \"join('#', to_array({key}))\")"
         )
     given = " ".join("".join(record.intents).split())  # a file has one on a line
     return given or NO_INTENT

@@ -8,29 +8,40 @@ from typing import Any
 from trainables.errors import InvalidData
 
 _NAME = re.compile(r"""\(\s*("?)([^():"\[\]{}]+)\1\s*(?::([^()]*))?\)""")
-_ELEMENT = re.compile(r"<(\w[\w.-]*)>([^<>]+)</\1>")
 _EDGE = re.compile(r"</?\w[^<>]*>")
-# How texts with marks look, by how they are read; None: by no option.
+# How texts with marks look, by the option that reads them: a pattern of slot and value.
 FORMS = {
     "[value](slot)": ("brackets", re.compile(r"\[[^\[\]]+\]\s*[({]")),
-    "<slot>value</slot>": ("elements", _ELEMENT),
-    "[slot : value]": (None, re.compile(r"\[\s*[\w.-]+\s*:\s[^\[\]]+\]")),
-    "{slot}": (None, re.compile(r"\{\s*[\w.-]+\s*\}")),
+    "<slot>value</slot>": (
+        "elements",
+        re.compile(r"<(?P<slot>\w[\w.-]*)>(?P<value>[^<>]+)</(?P=slot)>"),
+    ),
+    "[slot : value]": (
+        "colons",
+        re.compile(r"\[\s*(?P<slot>[\w.-]+)\s*:\s+(?P<value>[^\[\]]+?)\s*\]"),
+    ),
+    "{slot}": (
+        "braces",
+        re.compile(r"\{\s*(?:(?P<value>[^{}|]+)\|)?\s*(?P<slot>[\w.-]+)\s*\}"),
+    ),
 }
 
 
-def marked(text: str, form: str, where: str, notes: Counter[str]) -> dict[str, Any]:
-    """The text and the slots of a text with marks. Raises: InvalidData for a mark that
-    is not complete.
+def marked(
+    text: str, form: str, where: str = "", notes: Counter[str] | None = None
+) -> dict[str, Any]:
+    """The text and the slots of a text with marks; of `{slot}` the name is the value.
+    Raises: InvalidData for a mark that is not complete.
     """
-    if form == "elements":
-        text = _ELEMENT.sub(r"[\2](\1)", text)
-        if _EDGE.search(text):
-            raise InvalidData(
-                f"expected each element in {where} to mark a slot,"
-                " <slot>value</slot>, not in one another"
-            )
-    return brackets(text, where, notes)
+    pattern = next(pattern for option, pattern in FORMS.values() if option == form)
+    if form != "brackets":
+        text = pattern.sub(lambda m: f"[{m['value'] or m['slot']}]({m['slot']})", text)
+    if form == "elements" and _EDGE.search(text):
+        raise InvalidData(
+            f"expected each element in {where} to mark a slot, <slot>value</slot>, not"
+            " in one another"
+        )
+    return brackets(text, where, Counter() if notes is None else notes)
 
 
 def brackets(marked: str, where: str, notes: Counter[str]) -> dict[str, Any]:

@@ -8,46 +8,28 @@ from trainables.io.documents import DocumentProblem, parse_json
 
 TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
 # The first name of a role that a row has is used.
-NAMES: dict[str, tuple[str, ...]] = {
-    "text": (
-        "text",
-        "utterance",
-        "sentence",
-        "query",
-        "utt",
-        "phrase",
-        "question",
-        "raw_text",
-        "äußerung",
-        "satz",
-        "anfrage",
-    ),
-    "tokens": ("tokens", "words"),
-    "annotated": ("annot_utt", "annotation", "answer_annotation"),
-    "intent": (
-        "intent",
-        "intents",
-        "intent_name",
-        "label",
-        "labels",
-        "category",
-        "class",
-        "cats",
-        "choice",
-        "absicht",
-        "kategorie",
-        "accept",
-    ),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
-    "slots": ("slots", "entities", "spans", "ents", "label", "labels", "annotations"),
-    "part": ("part", "split", "partition"),
-    "group": ("group",),
+NAMES = {
+    role: tuple(names.split())
+    for role, names in {
+        "text": "text utterance sentence query utt phrase question raw_text äußerung satz"
+        " anfrage",
+        "tokens": "tokens words word token",
+        "annotated": "annot_utt annotation answer_annotation",
+        "intent": "intent intents intent_name label labels category class cats choice"
+        " absicht kategorie accept",
+        "tags": "tags bio bio_tags ner_tags slot_tags iob tag",
+        "slots": "slots entities spans ents label labels annotations",
+        "part": "part split partition",
+        "group": "group",
+    }.items()
 }
 # Of a table with a row a token: the column of the sentence.
 SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id")
+# Of one token, unless a list.
+SINGLE = ("word", "token", "tag")
 # Of the record, or of its spans.
 EITHER = ("label", "labels")
-NAME = (
+NAME = [
     "slot",
     "slot_name",
     "entity",
@@ -59,22 +41,36 @@ NAME = (
     "entity_type",
     "entity_group",
     "category",
-)
-START = ("start", "start_char", "begin", "start_offset", "startPos", "offset", "from")
+]
+START = ["start", "start_char", "begin", "start_offset", "startPos", "offset", "from"]
 LAST = "endPos"  # of LUIS: the last character
-END = ("end", "end_char", "stop", "end_offset", "to", LAST)
+END = ["end", "end_char", "stop", "end_offset", "to", LAST]
 LENGTH = "length"  # instead of an end
 VALUE = ("text", "value", "word")
 _LONGEST_LITERAL = 100_000
+_PLACED = re.compile(r"(\d{1,9}:\d{1,9}:[^,]+)(,\d{1,9}:\d{1,9}:[^,]+)*\Z", re.ASCII)
 
 
 def are_spans(value: Any) -> bool:
     """Whether a value of a field is a list of spans, or the text of one."""
-    if isinstance(value, str):
-        value = literal(value) if value[:1] in ("[", "{") else None
+    value = listed(value)
     return isinstance(value, list) and all(
         isinstance(each, list | dict) for each in value[:1]
     )
+
+
+def listed(value: Any) -> Any:
+    """The list or object that a text is, as JSON, as Python or as `3:7:name,...` of
+    characters; other values as they are.
+    """
+    if isinstance(value, str):
+        if value[:1] in ("[", "{"):
+            found = literal(value)
+            return value if found is None else found
+        if _PLACED.match(value):
+            some = (each.split(":", 2) for each in value.split(","))
+            return [[name, int(start), int(end)] for start, end, name in some]
+    return value
 
 
 def literal(text: str) -> Any:

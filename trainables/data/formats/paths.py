@@ -14,6 +14,7 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError
 
+from trainables.data.formats.marks import FORMS
 from trainables.data.formats.names import (
     END,
     LENGTH,
@@ -23,7 +24,7 @@ from trainables.data.formats.names import (
     TAG,
     VALUE,
     are_spans,
-    literal,
+    listed,
 )
 from trainables.errors import InvalidData
 
@@ -82,14 +83,14 @@ def leaves(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     Lists are whole, except that objects in them which are no spans are entered.
     """
     for name, value in fields.items():
-        for path, inner in _inside(value, _quoted(name)):
+        for path, inner in _inside(value, quoted(name)):
             yield name if inner is value else path, inner
 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and value and _are_names(tuple(value)):
         for key, inner in value.items():
-            yield from _inside(inner, f"{path}.{_quoted(key)}")
+            yield from _inside(inner, f"{path}.{quoted(key)}")
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         is_named = _are_names(tuple(value[0]))
         if not is_named or spans_expression(path, value) is not None:
@@ -103,7 +104,8 @@ def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 @lru_cache(maxsize=10_000)
-def _quoted(key: str) -> str:
+def quoted(key: str) -> str:
+    """A key as it stands in an expression."""
     return key if re.fullmatch(r"[A-Za-z_]\w*", key, re.A) else json.dumps(key)
 
 
@@ -121,7 +123,7 @@ def spans_expression(path: str, value: list[Any]) -> str | None:
         return None
     inside = dict(leaves(value[0]))
 
-    def key_of(names: tuple[str, ...], kind: type) -> str | None:
+    def key_of(names: Iterable[str], kind: type) -> str | None:
         by_name = {each.rpartition(".")[2].strip('"'): each for each in inside}
         fitting = (by_name[name] for name in names if name in by_name)
         return next((key for key in fitting if type(inside[key]) is kind), None)
@@ -149,12 +151,12 @@ class Column:
     values: set[str] = field(default_factory=set)
     options: Counter[str] = field(default_factory=Counter)
     expression: str = ""
+    texts: int = 0
     spaced: int = 0
 
     def add(self, value: Any) -> None:
         """One value."""
-        if isinstance(value, str) and value[:1] in ("[", "{"):
-            value = literal(value) or value
+        value = listed(value)
         if value is None or value in ("", [], {}):
             return
         self.number += 1
@@ -171,7 +173,8 @@ class Column:
         elif isinstance(value, list):
             self.options["list"] += 1
         elif isinstance(value, str):
-            self.spaced += " " in value
+            self.texts += 1
+            self.spaced += " " in value and value[:1] not in "[{"
             if len(value) <= 60 and len(self.values) <= _MOST_LABELS:
                 self.values.add(value)
 
@@ -199,7 +202,8 @@ class Column:
         keys = re.findall(r"\w+", self.name.lower())[-2:]
         is_usual = any(key in NAMES[role] for key in keys)
         if role == "text":
-            return is_usual and self.spaced > 0, self.spaced
+            is_word = any(key in NAMES["tokens"] for key in keys)
+            return is_word or (is_usual and self.spaced > 0), self.spaced
         return is_usual, bool(_LABELS.search(self.name)) - len(self.values)
 
 
@@ -210,12 +214,16 @@ def suggested(records: Iterable[Any]) -> str:
         for path, value in leaves(fields) if isinstance(fields, dict) else ():
             if path and " " not in path and "[]" not in path:
                 columns.setdefault(path, Column(path)).add(value)
-    texts = [each for each in columns.values() if each.values]
+    texts = [each for each in columns.values() if each.texts]
     if not texts:
         return ""
     text = max(texts, key=lambda each: each.likeness("text"))
     others = [each for each in columns.values() if each is not text and each.option]
     found = [f"--text {shlex.quote(text.name)}"]
+    values = text.values
+    for option, pattern in FORMS.values():
+        if 5 * sum(bool(pattern.search(each)) for each in values) > len(values):
+            found.append(f"--marks {option}")
     for option in ("intent", "slots", "tags"):
         fitting = [each for each in others if each.option == option]
         if fitting:

@@ -12,6 +12,8 @@ from trainables.io.documents import DocumentProblem, parse_yaml
 
 _NLU = re.compile(r"^nlu\s*:|^##\s*intent\s*:", re.MULTILINE)
 _HEADING = re.compile(r"^##\s*(\w+)\s*:?(.*)$", re.MULTILINE)
+_ITEM = re.compile(r"\s*- \w+\s*:")
+_MOST_LOST = 100  # lines of a file
 _SKIPPED = "lines without a dash or behind #"
 Example = tuple[str, dict[str, Any]]
 
@@ -27,14 +29,15 @@ def examples(
     """(item and example, fields) of every example of all intents, or its problem.
     `notes` counts what is not read.
     """
-    try:
-        document = (
-            parse_yaml(text, typed=False)
-            if re.search(r"^nlu\s*:", text, re.MULTILINE)
-            else _of_markdown(text)
-        )
-    except DocumentProblem as problem:  # whose words may quote a scalar
-        yield InvalidData(f"expected YAML in {path}{problem.at}")
+    is_yaml = re.search(r"^nlu\s*:", text, re.MULTILINE)
+    for _ in range(_MOST_LOST):
+        try:
+            document = parse_yaml(text, typed=False) if is_yaml else _of_markdown(text)
+            break
+        except DocumentProblem as problem:  # whose words may quote a scalar
+            yield InvalidData(f"expected YAML in {path}{problem.at}")
+            text = _without(text, problem.line)
+    else:
         return
     items = document.get("nlu") if isinstance(document, dict) else None
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
@@ -71,6 +74,18 @@ def examples(
                     )
                 except InvalidData as problem:
                     yield problem
+
+
+def _without(text: str, number: int) -> str:
+    """YAML without a line that cannot be read: a blank one is in its place, also for
+    the rest of the item that begins with it.
+    """
+    lines = text.split("\n")
+    end = number
+    if _ITEM.match(lines[number - 1]):
+        others = range(number, len(lines))
+        end = next((n for n in others if _ITEM.match(lines[n])), len(lines))
+    return "\n".join([*lines[: number - 1], *[""] * (end - number + 1), *lines[end:]])
 
 
 def _of_markdown(text: str) -> dict[str, Any]:

@@ -8,58 +8,55 @@ import io
 import json
 import re
 import sys
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
-from itertools import chain, islice, takewhile, zip_longest
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby, islice, takewhile, tee, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import jmespath
 
 from trainables.data.formats import rasa
-from trainables.data.formats.fields import (
-    Options,
-    fields_of,
-    has_text,
-    hint,
-    is_usual,
-)
-from trainables.data.formats.names import (
-    NAMES,
-    TAG,
-)
-from trainables.data.formats.paths import name_among
+from trainables.data.formats.fields import Options, has_text, hint, is_usual, numbered
+from trainables.data.formats.names import EITHER, NAMES, SENTENCE, TAG, listed
+from trainables.data.formats.paths import name_among, suggested
+from trainables.data.formats.shapes import records_of
 from trainables.data.records import PART_NAMES
 from trainables.errors import InvalidData, InvalidInput, kind_of, words_of
 from trainables.io.documents import DocumentProblem, parse_json
-from trainables.io.files import file_lines, file_text, without_problems
+from trainables.io.files import (
+    DAMAGED,
+    file_lines,
+    file_text,
+    open_packed,
+    without_problems,
+)
 
 _SUFFIXES = {
-    **dict.fromkeys((".jsonl", ".ndjson"), "json_lines"),
-    **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
-    **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
-    **dict.fromkeys((".parquet", ".arrow", ".feather"), "parquet"),
-    **dict.fromkeys((".yml", ".yaml", ".md"), "rasa"),
-    ".json": "json",
+    suffix: form
+    for form, suffixes in {
+        "json_lines": ".jsonl .ndjson",
+        "table": ".csv .tsv .tab",
+        "excel": ".xlsx .xlsm",
+        "parquet": ".parquet .arrow .feather",
+        "rasa": ".yml .yaml .md",
+        "json": ".json",
+        "brat": ".ann",
+    }.items()
+    for suffix in suffixes.split()
 }
-_WAYS = {
-    ".gz": ", which `gunzip` unpacks",
-    ".zip": ", which `unzip` unpacks to a folder",
-}
-_TEXTS = (
-    ".conll",
-    ".conllu",
-    ".iob",
-    ".iob2",
-    ".bio",
-    ".txt",
-    "",
-)  # whose content decides
+# Whose content decides.
+_TEXTS = {"", *[".conll", ".conllu", ".iob", ".iob2", ".bio", ".txt"]}
 _MOST_BYTES = 1 << 30  # of a file that is held as a whole
 MOST_ROWS = 10_000_000
-_MOST_FILES, _MOST_LINES = 1_000, 100  # of a folder, of a row
+_MOST_FILES, _MOST_LINES = 10_000, 100  # of a folder, of a row
+# Folders of Dialogflow (ES and CX) and Lex with a file an intent, which its path says.
+_OF_AN_INTENT = re.compile(
+    r"([^/]+)(?:_usersays_[\w-]+|/trainingPhrases/[\w-]+|/Intent)\.json$"
+)
 BIO_NAMES = ("seq.in", "seq.out", "label")
 _COMMENT = re.compile(r"#\s*(\w+)\s*[:=]\s*(.*?)\s*$")
 _COMMENTS = {"intent": "intent", "label": "intent", "part": "part", "split": "part"}
@@ -87,10 +84,13 @@ Rows = Iterator[Row | InvalidData]
 Cells = tuple[str, list[str]]  # file and line, values
 
 
+_USUAL = Options()
+
+
 @dataclass(frozen=True)
 class File:
-    """One file with its format, the encoding of its text (empty of a binary file) and
-    the part that its name says.
+    """One file with its format, the encoding of its text (empty of a binary file), the
+    part that its name says and how it is read; `notes` counts what is not read.
     """
 
     path: Path
@@ -98,40 +98,50 @@ class File:
     encoding: str = "utf-8"
     part: str | None = None
     is_old_mac: bool = False
+    options: Options = _USUAL
+    notes: Counter[str] = field(default_factory=Counter)
+
+    def open(self, path: Path | None = None) -> IO[bytes]:
+        """Its bytes, of text in UTF-8 with line feeds; or those of a file beside it."""
+        file = open_packed(path or self.path)
+        if self.encoding in ("", "utf-8") and not self.is_old_mac:
+            return file
+        try:
+            with file:
+                text = _bounded(file, self.path).decode(self.encoding)
+        except UnicodeError:
+            raise InvalidData(
+                f"expected text in {self.encoding} in {self.path}"
+            ) from None
+        return io.BytesIO(
+            (text.replace("\r", "\n") if self.is_old_mac else text).encode()
+        )
 
     def text(self) -> str:
         """The whole file. Raises: InvalidData where it is too long or not in its
         encoding.
         """
-        if self.is_old_mac:
-            return replace(self, is_old_mac=False).text().replace("\r", "\n")
-        if self.encoding == "utf-8":
-            return file_text(self.path, max_bytes=_MOST_BYTES)
-        if self.path.stat().st_size > _MOST_BYTES:
-            raise InvalidData(
-                f"expected at most {_MOST_BYTES} bytes in {self.path}, got more"
-            )
-        try:
-            return self.path.read_bytes().decode(self.encoding).removeprefix("\ufeff")
-        except UnicodeError:
-            raise InvalidData(
-                f"expected text in {self.encoding} in {self.path}"
-            ) from None
+        return file_text(self.path, max_bytes=_MOST_BYTES, opened=self.open)
 
     def lines(self) -> Iterator[tuple[str, str] | InvalidData]:
         """(file and line, line) or a problem."""
-        if self.encoding == "utf-8" and not self.is_old_mac:
-            return file_lines(self.path)
-        return file_lines(
-            self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode()))
-        )
+        return file_lines(self.path, opened=self.open)
+
+
+def _bounded(file: IO[bytes], path: Path) -> bytes:
+    """The whole content. Raises: InvalidData where it is too long."""
+    content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise InvalidData(f"expected at most {_MOST_BYTES} bytes in {path}, got more")
+    return content
 
 
 def find(
     path: Path, options: Options, form: str | None, notes: Counter[str]
 ) -> list[File]:
-    """The files to read: a file itself; of a folder those whose names say a part, or
-    its only one, or all of Rasa NLU. `notes` counts the others.
+    """The files to read: a file itself; of a folder or an archive those whose names say
+    a part, or its only one, or all of Rasa NLU, of BRAT, or of intents. `notes` counts
+    the others.
 
     Raises: InvalidInput that says what was seen where no format fits, or several files
     do.
@@ -142,25 +152,30 @@ def find(
         )
     if not path.exists():
         raise InvalidInput(f"expected a file or folder in {path}, got nothing there")
-    if path.is_file():
-        return [_file(path, options, form)]
-    inside = sorted(islice(path.rglob("*"), _MOST_FILES + 1))
-    if len(inside) > _MOST_FILES:
-        raise InvalidInput(f"expected at most {_MOST_FILES} files in {path}, got more")
+    given = File(path, form or "", options=options, notes=notes)
+    if path.is_file() and path.suffix.lower() != ".zip":
+        return [_detected(given)]
+    inside = _inside(path)
     folders = [file.parent for file in inside if file.name == BIO_NAMES[0]]
     if folders:
         files = [
-            File(each, "bio_folder", part=_part_of(each, path)) for each in folders
+            replace(given, path=each, form="bio_folder", part=_part_of(each, path))
+            for each in folders
         ]
         return sorted(files, key=_in_order)
+    some = [each for each in inside if _OF_AN_INTENT.search(each.as_posix())]
+    if annotated := [each for each in inside if each.suffix == ".ann"]:
+        some, inside = annotated, [x for x in inside if x.suffix != ".txt"]
+    if some:
+        notes["other files"] += len(inside) - len(some)
+        return [_detected(replace(given, path=each)) for each in some]
     files, others = [], 0
     for each in inside:
-        if not each.is_file() or each.name.startswith((".", "cache-")):
-            continue
         try:
             if each.suffix.lower() == ".md" or each.name in _OF_TOOLS:
                 raise InvalidInput("a description")
-            files.append(replace(_file(each, options, form), part=_part_of(each, path)))
+            part = _part_of(each, path)
+            files.append(_detected(replace(given, path=each, part=part)))
         except InvalidInput:
             others += 1
     if any(file.part for file in files):
@@ -184,12 +199,34 @@ def find(
     return sorted(files, key=_in_order)
 
 
-_OF_TOOLS = (
+def _inside(path: Path) -> list[Path]:
+    """The files in a folder or an archive .zip."""
+    try:
+        if path.is_dir():
+            found = (each for each in path.rglob("*") if each.is_file())
+        else:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+            found = (path / x.lstrip("/") for x in names if not x.endswith("/"))
+        files = sorted(islice(found, _MOST_FILES + 1))
+    except DAMAGED as error:
+        raise InvalidData(f"cannot read {path}: {type(error).__name__}") from None
+    if len(files) > _MOST_FILES:
+        raise InvalidInput(f"expected at most {_MOST_FILES} files in {path}, got more")
+    hidden = (".", "cache-", "__MACOSX")
+    return [
+        file
+        for file in files
+        if not any(x.startswith(hidden) for x in file.relative_to(path).parts)
+    ]
+
+
+_OF_TOOLS = [
     "dataset_info.json",
     "dataset_dict.json",
     "state.json",
     "dataset_infos.json",
-)
+]
 
 
 def _in_order(file: File) -> tuple[int, Path]:
@@ -207,40 +244,50 @@ def _part_of(file: Path, folder: Path) -> str | None:
     return None
 
 
-def _file(path: Path, options: Options, form: str | None) -> File:
-    """Raises: InvalidInput with what was seen where no format fits."""
-    suffix = path.suffix.lower()
-    found = form or _SUFFIXES.get(suffix)
+def _detected(file: File) -> File:
+    """A file with its format, unless given, and its encoding.
+
+    Raises: InvalidInput with what was seen where no format fits.
+    """
+    path, suffix, given = file.path, _suffix(file.path), file.form
+    found = given or _SUFFIXES.get(suffix)
     if found in ("excel", "parquet"):
-        return File(path, found, encoding="")
-    file = File(path, found or "", options.encoding or _encoding(path))
-    with path.open("rb") as opened:
-        head = opened.read(1 << 16)
-    file = replace(file, is_old_mac=b"\r" in head and b"\n" not in head)
-    if found == "rasa" and form is None and not rasa.recognizes(file.text()):
+        return replace(file, form=found, encoding="")
+    try:
+        encoding = file.options.encoding or _encoding(path)
+        with open_packed(path) as opened:
+            head = opened.read(1 << 16)
+    except DAMAGED as error:
+        raise InvalidData(f"cannot read {path}: {type(error).__name__}") from None
+    is_old_mac = b"\r" in head and b"\n" not in head
+    file = replace(file, encoding=encoding, is_old_mac=is_old_mac)
+    seen = f"a file {suffix}"
+    if not given and found == "rasa" and not rasa.recognizes(file.text()):
         found, seen = None, f"a file {suffix} without nlu"
     elif found is None and suffix in _TEXTS:
         found, seen = _form_of_text(file), "text in no known form"
-    elif found is None:
-        seen = f"a file {suffix}{_WAYS.get(suffix, '')}"
     if found is None:
-        seen = (
-            "bytes that are no text" if b"\0" in head and suffix not in _WAYS else seen
-        )
+        seen = "bytes that are no text" if b"\0" in head else seen
         raise InvalidInput(
             f"expected {path} to be one of {', '.join(READERS)}, got {seen} (--format"
             f" names it; {_CONVERT})"
         )
-    if found == "json" and form is None and _is_json_lines(file):
+    if found == "json" and not given and _is_json_lines(file):
         found = "json_lines"
     return replace(file, form=found)
+
+
+def _suffix(path: Path) -> str:
+    """The end of its name, which says its format; without .gz."""
+    lowered = Path(path.name.lower())
+    return (Path(lowered.stem) if lowered.suffix == ".gz" else lowered).suffix
 
 
 def _encoding(path: Path) -> str:
     """UTF-8 also where some lines are damaged; UTF-16; Windows-1252 where nothing
     contradicts.
     """
-    with path.open("rb") as opened:
+    with open_packed(path) as opened:
         head = opened.read(1 << 16)
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
@@ -251,14 +298,20 @@ def _encoding(path: Path) -> str:
                 and head.count(0) < 1.1 * zeros.count(0)
             ):
                 return encoding
-    with (
-        suppress(UnicodeDecodeError),
-        path.open(encoding="utf-8", newline="\n") as lines,
-    ):
-        for _ in lines:
-            pass
+    is_packed = _suffix(path) != path.suffix.lower() or not path.is_file()
+    size = 0
+    with suppress(UnicodeDecodeError), open_packed(path) as opened:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        while some := opened.read(1 << 20):
+            decoder.decode(some)
+            size += len(some)
+            if is_packed and size > _MOST_BYTES:
+                raise InvalidData(
+                    f"expected at most {_MOST_BYTES} bytes in {path}, got more"
+                )
+        decoder.decode(b"", final=True)
         return "utf-8"
-    with path.open("rb") as opened:
+    with open_packed(path) as opened:
         content = opened.read(_MOST_BYTES)
     high = content.translate(None, bytes(range(128)))
     if 0 in content or re.search(rb"[\xc2-\xf4][\x80-\xbf]", content):
@@ -288,7 +341,7 @@ def _form_of_text(file: File) -> str | None:
     head = _head(file)
     first = next((x for x in head if not _is_comment(x) and _DOCUMENT not in x), "")
     row = _columns(first)
-    if len(row) > 1 and TAG.fullmatch(row[-1]):
+    if len(row) > 1 and (TAG.fullmatch(row[-1]) or _is_universal(row)):
         return "conll"
     if first.startswith(_LABEL):
         return "fasttext"
@@ -309,62 +362,75 @@ def _is_json_lines(file: File) -> bool:
         return False
 
 
-def rows(files: Iterable[File], options: Options, notes: Counter[str]) -> Rows:
-    """Every row of the files, or its problem, in order; `notes` counts what is not
-    read.
-    """
+def rows(files: Iterable[File]) -> Rows:
+    """Every row of the files, or its problem, in order."""
     for file in files:
-        read = READERS[file.form](file, options, notes)
-        if file.part is None:
-            yield from read
-            continue
-        for row in read:
-            yield (
-                row._replace(part=row.part or file.part)
-                if isinstance(row, Row)
-                else row
-            )
+        yield from _of_part(READERS[file.form](file), file.part)
+
+
+def _of_part(rows: Rows, part: str | None) -> Rows:
+    """Rows of a file or a sheet, with the part that it is unless they say their own."""
+    for row in rows:
+        if part is not None and isinstance(row, Row) and row.part is None:
+            row = row._replace(part=part)
+        yield row
 
 
 # ---- JSON
 
 
-def _json_lines(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _each_line(file: File, read: Callable[[str, str], Rows]) -> Rows:
+    """What `read` makes of each line that is not blank."""
     for found in file.lines():
         if isinstance(found, InvalidData):
             yield found
         elif found[1].strip():
-            where, line = found
-            try:
-                yield _json_row(parse_json(line), where)
-            except DocumentProblem as problem:
-                yield InvalidData(f"expected a JSON object in {where}: {problem}")
+            yield from read(*found)
 
 
-def _json_row(
-    value: Any, where: str, intent: str | None = None, part: str | None = None
-) -> Row | InvalidData:
+def _json_lines(file: File) -> Rows:
+    def read(where: str, line: str) -> Rows:
+        try:
+            yield from _json_rows(parse_json(line), where)
+        except DocumentProblem as problem:
+            yield InvalidData(f"expected a JSON object in {where}: {problem}")
+
+    return _each_line(file, read)
+
+
+def _json_rows(
+    value: Any,
+    where: str,
+    intent: str | None = None,
+    part: str | None = None,
+) -> Rows:
     try:
-        fields = fields_of(value)
+        found = records_of(value)
     except InvalidData as problem:
-        return InvalidData(f"{problem} in {where}")
-    if fields is None:
-        return InvalidData(f"expected a JSON object in {where}, got {kind_of(value)}")
-    return Row(where, fields if intent is None else {"intent": intent, **fields}, part)
+        yield InvalidData(f"{problem} in {where}")
+        return
+    if found is None:
+        yield InvalidData(f"expected a JSON object in {where}, got {kind_of(value)}")
+        return
+    for fields in found:
+        yield Row(where, {"intent": intent, **fields} if intent else fields, part)
 
 
-def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _json(file: File) -> Rows:
     """The only list of records in the document, or a list a part, or an intent as Snips
     has them.
 
     Raises: InvalidData for a document without such lists, with what was seen.
     """
+    options = file.options
     try:
         document = parse_json(file.text())
     except DocumentProblem as problem:
         raise InvalidData(f"{problem} in {file.path}{problem.at}") from None
-    if isinstance(document, dict) and has_text(document, options):
+    if isinstance(document, dict) and _is_record(document, options):
         document = [document]
+    classes = _classes(document)
+    of_path = _OF_AN_INTENT.search(file.path.as_posix())
     lists = list(_lists(document, (), lambda each: _is_record(each, options)))
     if document != [] and not lists:
         seen = kind_of(document)
@@ -391,14 +457,14 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         raise InvalidData(
             f"expected one list of records in {file.path}, got {shown} ({_CONVERT})"
         )
-    for (trail, listed), end, named in zip(lists, ends, parts, strict=True):
+    for (trail, values), end, named in zip(lists, ends, parts, strict=True):
         at = " ".join((str(file.path), ".".join(trail))).strip()
-        for number, value in enumerate(listed, start=1):
-            intent, part = (
-                end if by_intent and trail else None,
-                named[1] if in_parts and named else None,
-            )
-            yield _json_row(value, f"{at} object {number}", intent, part)
+        for number, value in enumerate(values, start=1):
+            intent = of_path[1] if of_path else end if by_intent and trail else None
+            part = named[1] if in_parts and named else None
+            where = f"{at} object {number}"
+            for row in _json_rows(value, where, intent, part):
+                yield _with_classes(row, classes)
 
 
 def _shown(keys: Collection[str]) -> str:
@@ -422,10 +488,10 @@ def _lists(
 
 def _is_record(value: Any, options: Options) -> bool:
     try:
-        fields = fields_of(value)
+        found = records_of(value)
     except InvalidData:
         return False
-    return fields is not None and has_text(fields, options)
+    return found is not None and all(has_text(each, options) for each in found)
 
 
 def _objects(document: Any) -> list[Any]:
@@ -437,23 +503,72 @@ def _objects(document: Any) -> list[Any]:
 # ---- tables
 
 
-def _table(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _table(file: File) -> Rows:
     """A row of values a record. A quote that is never closed costs its own line: a
     parser of CSV alone takes everything behind it for one value, and records would be
     merged in silence.
     """
-    return _with_names(_cells(file), file.path, options)
+    return _sentences(_with_names(_cells(file), file), file.options)
 
 
-def _with_names(
-    cells: Iterator[Cells | InvalidData], path: Path, options: Options
-) -> Rows:
+def _sentences(rows: Rows, options: Options) -> Rows:
+    """Rows of a table; where one column numbers sentences and others have a word and
+    its tag, a row a sentence. An empty number is that of the row before.
+    """
+    rows, ahead = tee(rows)
+    first = next((row for row in ahead if isinstance(row, Row)), None)
+    del ahead  # it keeps every row
+    columns = _token_columns(first.fields, options) if first else None
+    if columns is None:
+        yield from rows
+        return
+    sentence, word, tag = columns
+    number = ""
+
+    def key(row: Row | InvalidData) -> str:
+        nonlocal number
+        if isinstance(row, Row):
+            number = row.fields[sentence].strip() or number
+        return number
+
+    for _, group in groupby(rows, key):
+        found = list(group)
+        tokens = [row for row in found if isinstance(row, Row)]
+        yield from (row for row in found if isinstance(row, InvalidData))
+        if len(tokens) == len(found):
+            fields = {**tokens[0].fields, word: [row.fields[word] for row in tokens]}
+            del fields[tag]
+            fields[options.tags or "tags"] = [row.fields[tag] for row in tokens]
+            yield tokens[0]._replace(fields=fields)
+
+
+def _token_columns(
+    fields: Mapping[str, str], options: Options
+) -> tuple[str, str, str] | None:
+    """The columns of the sentence's number, the word and its tag; None where one is
+    missing, or where a value of the second one is no word.
+    """
+    spelled = {name.strip().lower(): name for name in fields}
+    usual = (SENTENCE, NAMES["tokens"], (*NAMES["tags"], *EITHER))
+    given = (None, options.tokens or options.text, options.tags)
+    found = []
+    for own, some in zip(given, usual, strict=True):
+        names = [spelled[each] for each in some if each in spelled]
+        found.append(name_among(own, tuple(fields)) if own else next(iter(names), None))
+    sentence, word, tag = found
+    if sentence is None or word is None or tag is None or " " in fields[word]:
+        return None
+    return sentence, word, tag
+
+
+def _with_names(cells: Iterator[Cells | InvalidData], file: File) -> Rows:
     """Rows by the names in the first one, or by number.
 
     Raises: InvalidInput where no column is known to contain the text, or where the
         first line may be a record; InvalidData where the names of the columns cannot be
         read.
     """
+    path, options = file.path, file.options
     names: list[str] | None = None
     supposed: dict[
         int, str
@@ -470,14 +585,11 @@ def _with_names(
         if not any(cell.strip() for cell in row):
             continue
         if names is None:
-            has_names = _has_names(row, options, path)
+            has_names = _has_names(row, options, path, cells)
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
                 names = [cell.strip() for cell in row]
-            if len(
-                {name.lower() for name in names if is_usual(name)}
-                | {name for name in names if not is_usual(name)}
-            ) < len(names):
+            if len({name.lower() for name in names}) < len(names):
                 raise InvalidInput(
                     f"expected each column of {path} to have a name of its own"
                 )
@@ -509,9 +621,15 @@ def _with_names(
             yield Row(where, dict(zip(names, row, strict=True)))
 
 
-def _has_names(row: list[str], options: Options, path: Path) -> bool:
+def _has_names(
+    row: list[str],
+    options: Options,
+    path: Path,
+    behind: Iterator[Cells | InvalidData],
+) -> bool:
     """Whether the first line has the columns' names. Raises: InvalidInput where that is
-    ambiguous, because names are printed and a record must not be mistaken for them.
+    ambiguous, because names are printed and a record must not be mistaken for them: it
+    shows options made of the lines `behind` it.
     """
     if options.header is not None:
         return options.header
@@ -525,7 +643,16 @@ def _has_names(row: list[str], options: Options, path: Path) -> bool:
             f"expected --header or --no-header for {path}: no column of its first line"
             " has a usual name"
         )
-    raise InvalidInput(_unknown(path, len(row)))
+    cells = (dict(enumerate(each, 1)) for _, each in without_problems(behind))
+    others = list(islice(cells, _MOST_LINES))
+    is_record = any(
+        listed(cell) is not cell or cell in (other.get(n) for other in others)
+        for n, cell in enumerate(row, 1)
+        if cell
+    )
+    found = suggested({str(k): v for k, v in each.items()} for each in others)
+    header = "--no-header" if is_record else "--header"
+    raise InvalidInput(_unknown(path, len(row), found and f" (try {header} {found})"))
 
 
 def _require_columns(options: Options, names: tuple[str, ...]) -> None:
@@ -554,9 +681,7 @@ def _cells(file: File) -> Iterator[Cells | InvalidData]:
     """
     csv.field_size_limit(sys.maxsize)
     head = next(iter(_head(file, 1)), "")
-    delimiter = (
-        max(",\t;|", key=head.count) if file.path.suffix.lower() == ".csv" else "\t"
-    )
+    delimiter = max(",\t;|", key=head.count) if _suffix(file.path) == ".csv" else "\t"
     lines = list(file.lines())
     start = 0
     if said := re.fullmatch("sep=(.)", head):  # of Excel
@@ -601,7 +726,7 @@ def _holds_rows(cells: list[str], delimiter: str) -> bool:
     return False
 
 
-def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _excel(file: File) -> Rows:
     """The only sheet with values, or a sheet a part.
 
     Raises: InvalidInput where the reader is not installed or there are several sheets.
@@ -609,14 +734,15 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
     import pandas as pd
 
     try:
-        sheets = pd.read_excel(
-            file.path,
-            sheet_name=None,
-            header=None,
-            dtype=object,
-            na_filter=False,
-            engine="openpyxl",
-        )
+        with file.open() as opened:
+            sheets = pd.read_excel(
+                opened,
+                sheet_name=None,
+                header=None,
+                dtype=object,
+                na_filter=False,
+                engine="openpyxl",
+            )
     except ImportError:
         raise InvalidInput(
             f"expected a reader of Excel files for {file.path} (pip install"
@@ -639,12 +765,8 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
             (f"{file.path} {name} row {n}", [_cell(cell) for cell in row])
             for n, row in listed
         )
-        for row in _with_names(cells, file.path, options):
-            yield (
-                row._replace(part=name if in_parts else None)
-                if isinstance(row, Row)
-                else row
-            )
+        found = _sentences(_with_names(cells, file), file.options)
+        yield from _of_part(found, name if in_parts else None)
 
 
 def _cell(value: Any) -> str:
@@ -656,7 +778,7 @@ def _cell(value: Any) -> str:
     return str(value).removesuffix(" 00:00:00")
 
 
-def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _parquet(file: File) -> Rows:
     """The rows of a Parquet or Arrow file; class labels of Hugging Face by their
     names.
     """
@@ -665,27 +787,23 @@ def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:
 
     number = 0
     try:
-        if file.path.suffix.lower() == ".parquet":
-            opened = pyarrow.parquet.ParquetFile(file.path)
+        with file.open() as whole:
+            content = whole.read(_MOST_BYTES)
+        if content.startswith(b"PAR1"):
+            opened = pyarrow.parquet.ParquetFile(pyarrow.py_buffer(content))
             _require_rows(opened.metadata.num_rows, file.path)
             table = opened.read()
         else:
-            mapped = pyarrow.memory_map(str(file.path))
-            is_file = mapped.read(6) == b"ARROW1"
-            mapped.seek(0)
-            opened = (
-                pyarrow.ipc.open_file(mapped)
-                if is_file
-                else pyarrow.ipc.open_stream(mapped)
-            )
-            table = opened.read_all()
+            is_file = content.startswith(b"ARROW1")
+            read = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
+            table = read(content).read_all()
             _require_rows(table.num_rows, file.path)
-        classes = _classes(table.schema.metadata or {})
+        known = (table.schema.metadata or {}).get(b"huggingface", b"{}")
+        classes = _classes(jmespath.search("info", json.loads(known)))
         for batch in table.to_batches(max_chunksize=1_000):
             for values in batch.to_pylist():
                 number += 1
-                named = {k: _class_name(v, classes.get(k)) for k, v in values.items()}
-                yield Row(f"{file.path} row {number}", named)
+                yield _with_classes(Row(f"{file.path} row {number}", values), classes)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         said = type(error).__name__ if number else words_of(error).split("\n")[0][:200]
         raise InvalidData(
@@ -702,35 +820,33 @@ def _require_rows(number: int, path: Path) -> None:
         )
 
 
-def _classes(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
-    """The names of class labels by column, of single ones and of lists; of Hugging
-    Face.
-    """
-    try:
-        features = json.loads(metadata[b"huggingface"])["info"]["features"]
-        found = {column: _NAMES.search(each) for column, each in features.items()}
-    except (KeyError, ValueError, TypeError, AttributeError):
+def _classes(document: Any) -> dict[str, list[str]]:
+    """The names of class labels by column, as Hugging Face describes them."""
+    features = jmespath.search("features", document)
+    if isinstance(features, list):
+        features = {x.get("name"): x for x in features if isinstance(x, dict)}
+    if not isinstance(features, dict):
         return {}
+    found = {column: _CLASSES.search(each) for column, each in features.items()}
     return {column: each for column, each in found.items() if isinstance(each, list)}
 
 
-_NAMES = jmespath.compile("names || feature.names || [0].names")
+_CLASSES = jmespath.compile("(type || @) | (names || feature.names || [0].names)")
 
 
-def _class_name(value: Any, names: list[str] | None) -> Any:
-    if names is None:
-        return value
-    if isinstance(value, list):
-        return [_class_name(each, names) for each in value]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return names[value] if 0 <= value < len(names) else None
-    return value
+def _with_classes(
+    row: Row | InvalidData, classes: dict[str, list[str]]
+) -> Row | InvalidData:
+    if isinstance(row, InvalidData) or not classes:
+        return row
+    fields = {k: numbered(v, classes.get(k)) for k, v in row.fields.items()}
+    return row._replace(fields=fields)
 
 
 # ---- lines of tokens
 
 
-def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _conll(file: File) -> Rows:
     """A token a line with its tag in the last column, an empty line between records;
     comments intent, part and group. A record with a line that cannot be read is left
     out as a whole.
@@ -746,7 +862,7 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
         at, line = found
         if not line.strip():
             if tokens and is_whole:
-                yield _of_tokens(tokens, said, where, options)
+                yield _of_tokens(tokens, said, where, file.options)
             tokens, said, is_whole = [], {}, True
         elif _is_comment(line):
             match = _COMMENT.match(line)
@@ -754,20 +870,28 @@ def _conll(file: File, options: Options, notes: Counter[str]) -> Rows:
                 said[_COMMENTS[match[1].lower()]] = match[2]
         elif not line.startswith(_DOCUMENT):
             where = where if tokens else at
-            tokens.append(_columns(line))
+            row = _columns(line)
+            if _is_universal(row) and not row[0].isdecimal():
+                file.notes["tokens of several words, or of none"] += 1
+            else:
+                tokens.append(row)
 
 
+_SAID = re.compile(rf"#\s*(\w+\s*=|({'|'.join(_COMMENTS)})\s*:)", re.IGNORECASE)
 _DOCUMENT, _LABEL = "-DOCSTART-", "__label__"
+_TAG_INSIDE = re.compile(r"=([BI]-[^|]+|O)(?:\||$)")
+_UNIVERSAL = 10  # columns of CoNLL-U
+
+
+def _is_universal(row: list[str]) -> bool:
+    return len(row) == _UNIVERSAL and re.fullmatch(r"\d+([-.]\d+)?", row[0]) is not None
 
 
 def _is_comment(line: str) -> bool:
     if not line.startswith("#") or "\t" in line:
         return False
-    known = _COMMENT.match(line)
     # The token "#" has a tag behind it; a group may be called like one.
-    return (known is not None and known[1].lower() in _COMMENTS) or not TAG.fullmatch(
-        line.split()[-1]
-    )
+    return bool(_SAID.match(line)) or not TAG.fullmatch(line.split()[-1])
 
 
 def _columns(line: str) -> list[str]:
@@ -786,46 +910,50 @@ def _of_tokens(
             f"expected the same columns for each token of the record at {where}"
         )
     names = [str(number) for number in range(1, width + 1)]
+    columns = [list(column) for column in zip(*tokens, strict=True)]
+    is_counted = columns[0] == [str(n) for n in range(1, len(tokens) + 1)]
     if options.text is None and options.tokens is None:
-        names[0] = "tokens"
-    if options.tags is None:
+        names[is_counted and width > 2] = "tokens"
+    if _is_universal(tokens[0]):  # its last column has the tags behind some name
+        found = [_TAG_INSIDE.search(cell) for cell in columns[-1]]
+        columns[-1] = [match[1] if match else "O" for match in found]
+        if not any(found):
+            names, columns = names[:-1], columns[:-1]
+    if options.tags is None and len(names) == width:
         names[-1] = "tags"
-    return Row(
-        where,
-        {**dict(zip(names, map(list, zip(*tokens, strict=True)), strict=True)), **said},
-    )
+    return Row(where, {**dict(zip(names, columns, strict=True)), **said})
 
 
-def _fasttext(file: File, options: Options, notes: Counter[str]) -> Rows:
-    for found in file.lines():
-        if isinstance(found, InvalidData):
-            yield found
-        elif found[1].strip():
-            names = re.findall(rf"{_LABEL}(\S+)", found[1])
-            text = re.sub(rf"{_LABEL}\S+", "", found[1]).strip()
-            yield Row(found[0], {"text": text, "intent": names})
+def _fasttext(file: File) -> Rows:
+    def read(where: str, line: str) -> Rows:
+        text = re.sub(rf"{_LABEL}\S+", "", line).strip()
+        yield Row(where, {"text": text, "intent": re.findall(rf"{_LABEL}(\S+)", line)})
+
+    return _each_line(file, read)
 
 
-def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
+def _is_there(path: Path) -> bool:
+    with suppress(*DAMAGED):
+        open_packed(path).close()
+        return True
+    return False
+
+
+def _bio_folder(file: File) -> Rows:
     """`seq.in`, `seq.out` and `label` with a record a line, the latter two where they
     are there.
     """
     paths = dict(zip(("tokens", "tags", "intent"), BIO_NAMES, strict=True))
-    there = {
-        role: file.path / name
-        for role, name in paths.items()
-        if (file.path / name).is_file()
-    }
+    named = {role: file.path / name for role, name in paths.items()}
+    there = {role: path for role, path in named.items() if _is_there(path)}
     if len(there) == 1:
         yield InvalidData(f"expected seq.out or label in {file.path}, got neither")
         return
-    found = zip_longest(*map(file_lines, there.values()))
+    found = zip_longest(
+        *(file_lines(each, opened=file.open) for each in there.values())
+    )
     for number, lines in enumerate(found, start=1):
-        read = {
-            role: line[1]
-            for role, line in zip(there, lines, strict=True)
-            if isinstance(line, tuple)
-        }
+        read = [line[1] for line in lines if isinstance(line, tuple)]
         if None in lines:
             short = list(there.values())[lines.index(None)]
             yield InvalidData(
@@ -836,15 +964,48 @@ def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
         if len(read) < len(there):
             yield next(line for line in lines if isinstance(line, InvalidData))
         else:
-            yield Row(f"{file.path / BIO_NAMES[0]} line {number}", read)
+            fields = dict(zip(there, read, strict=True))
+            yield Row(f"{file.path / BIO_NAMES[0]} line {number}", fields)
 
 
-def _rasa(file: File, options: Options, notes: Counter[str]) -> Rows:
-    for found in rasa.examples(file.path, file.text(), notes):
+def _rasa(file: File) -> Rows:
+    for found in rasa.examples(file.path, file.text(), file.notes):
         yield found if isinstance(found, InvalidData) else Row(*found)
 
 
-READERS: dict[str, Callable[[File, Options, Counter[str]], Rows]] = {
+def _brat(file: File) -> Rows:
+    """A line a record of `NAME.txt`, with the entities of `NAME.ann`, which count the
+    characters of the whole text.
+    """
+    beside = file.path.with_suffix(".txt")
+    text = file_text(beside, max_bytes=_MOST_BYTES, opened=file.open)
+    spans = []
+    for line in file.text().split("\n"):
+        if match := _ENTITY.fullmatch(line.rstrip("\r")):
+            spans.append((match[1], int(match[2]), int(match[3]), match[4]))
+        else:
+            kind = (
+                "entities in pieces" if line[:1] == "T" else "lines without an entity"
+            )
+            file.notes[kind] += bool(line.strip())
+    start = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        end = start + len(line)
+        slots = [
+            [name, first - start, last - start, value]
+            for name, first, last, value in spans
+            if start <= first < end
+        ]
+        if line.strip():
+            fields = {"text": line, "slots": slots, "document_id": beside.stem}
+            yield Row(f"{beside} line {number}", fields)
+        start = end + 1
+
+
+_ENTITY = re.compile(r"T\d+\t(\S+) (\d{1,9}) (\d{1,9})\t(.*)", re.ASCII)
+
+
+READERS: dict[str, Callable[[File], Rows]] = {
     "json_lines": _json_lines,
     "json": _json,
     "table": _table,
@@ -854,4 +1015,5 @@ READERS: dict[str, Callable[[File, Options, Counter[str]], Rows]] = {
     "rasa": _rasa,
     "fasttext": _fasttext,
     "bio_folder": _bio_folder,
+    "brat": _brat,
 }

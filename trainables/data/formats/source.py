@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from trainables.data.formats import reading
-from trainables.data.formats.fields import Options, Record, SpanUnit, record_of
+from trainables.data.formats.fields import (
+    Options,
+    Record,
+    SpanUnit,
+    has_text,
+    hint,
+    record_of,
+)
 from trainables.data.formats.label_scheme import (
     place_of,
     readings,
@@ -19,7 +27,7 @@ from trainables.data.formats.label_scheme import (
     word_places,
 )
 from trainables.data.formats.marks import FORMS
-from trainables.data.formats.names import SENTENCE, TAG
+from trainables.data.formats.names import TAG
 from trainables.data.formats.paths import Column, leaves
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
 from trainables.data.tokenization import UNSPACED, Tokenization
@@ -28,9 +36,10 @@ from trainables.io.files import without_problems
 
 _FEW = 2  # records that say nothing about a file
 _MOST_PATHS = 1_000  # fields that are followed
+_SEEN = 100  # rows of which options are made
 _PACKED = 1_000  # records that are kept together
 _OWN = Options()
-_FIELDS = (
+_FIELDS = [
     "text",
     "tokens",
     "tags",
@@ -38,7 +47,7 @@ _FIELDS = (
     "intent",
     "part",
     "group",
-)  # of our own forms
+]  # of our own forms
 
 
 @dataclass
@@ -78,16 +87,16 @@ class Survey:
         return {name: each for name, each in found if each.option is not None}
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
-        """The unit of spans: as declared, else the one in which most of them have their
-        given text, else the only one that fits all of them. Raises: InvalidInput where
-        both or none do.
+        """The unit of spans: as declared, else the one in which all of them have their
+        given text, else `text` where each text is in its record once, else the unit of
+        most, else the only one that fits all. Raises: InvalidInput where both do.
         """
         if declared is not None or self.num_spans == 0:
             return declared
         if self.values or self.num_once:
             best = max(_UNITS, key=lambda unit: self.values[unit])
-            is_most = 2 * self.values[best] > self.num_spans
-            return best if is_most or self.num_once < self.num_spans else "text"
+            is_text = self.values[best] < self.num_spans == self.num_once
+            return "text" if is_text else best
         tokens, characters = self.units["tokens"], self.units["characters"]
         if tokens == self.num_spans and characters == self.num_spans:
             raise InvalidInput(
@@ -96,8 +105,9 @@ class Survey:
             )
         return "tokens" if tokens == self.num_spans else "characters"
 
-    def add(self, record: Record, tokenize: Tokenization) -> None:
+    def add(self, record: Record, options: Options) -> None:
         """One record."""
+        tokenize = options.tokenize
         self.num_records += 1
         self.with_intent += bool("".join(record.intents).strip())
         self.with_annotation += record.tags is not None or "slots" in record.read
@@ -140,7 +150,7 @@ class Survey:
                         is_right = True
                 self.notes["synonyms"] += not is_right and value not in text
                 continue
-            if not 0 <= start < end <= len(text):
+            if options.spans is not None or not 0 <= start < end <= len(text):
                 continue
             around, covered = (
                 text[max(0, start - 1) : start] + text[end : end + 1],
@@ -175,9 +185,10 @@ def _kinds(
     with tags (of those `tagged`), `unspaced` script in one token, `marks ...` in it,
     and `BIO names` of slots.
     """
-    counted = ([str(first + n) for n in range(len(words))] for first in (0, 1))
-    if words and list(words) in counted:
-        yield "counting"
+    if words and words[0] in ("0", "1"):
+        first = int(words[0])
+        if list(words) == [str(first + n) for n in range(len(words))]:
+            yield "counting"
     if record.tags is not None:
         yield "tagged"
         if len(words) == 1:
@@ -274,10 +285,12 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
     """
     survey = Survey()
     files = reading.find(path, options, form, survey.notes)
-    packed = list(_pack(_records(files, options, survey)))
+    unread: list[dict[str, Any]] = []
+    packed = list(_pack(_records(files, options, survey, unread)))
     if survey.num_records == 0:
         if survey.first_problem is not None:
-            raise survey.first_problem
+            way = hint(options, unread) if unread else ""
+            raise InvalidData(f"{survey.first_problem}{way}")
         raise InvalidInput(
             f"expected utterances in {path}, got an empty {files[0].form} file"
         )
@@ -304,13 +317,12 @@ def _require_words(path: Path, survey: Survey, options: Options) -> None:
             f" {survey.num_records} records (--text 2 names another column)"
         )
     if tagged > _FEW and survey.kinds["word"] == tagged:
-        columns = (name for name in survey.unread if name.lower() in SENTENCE)
         raise InvalidInput(
             f"expected sentences in {path}, got one word in each of {tagged} records"
             " with tags: the unit of privacy would be a word (a column numbers the"
             " sentences: `pandas.read_csv(FILE, sep=None, engine='python',"
             " na_values='', keep_default_na=False).ffill().groupby("
-            f"{next(columns, 'COLUMN')!r}, sort=False).agg(list).to_json('mine.jsonl',"
+            "'COLUMN', sort=False).agg(list).to_json('mine.jsonl',"
             " orient='records', lines=True)` writes a sentence a line)"
         )
     for role, found in survey.nothing.items():
@@ -330,10 +342,8 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
     first: Utterance | None = None
     for file in files:
         is_empty = True
-        for where, fields, part in without_problems(
-            reading.rows([file], _OWN, Counter())
-        ):
-            if unknown := len(fields.keys() - _FIELDS):
+        for where, fields, part in without_problems(reading.rows([file])):
+            if unknown := len(fields.keys() - {*_FIELDS}):
                 raise InvalidData(
                     f"expected only the fields {', '.join(_FIELDS)} in {where}, got"
                     f" {unknown} more"
@@ -371,12 +381,15 @@ def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
 
 
 def _records(
-    files: list[reading.File], options: Options, survey: Survey
+    files: list[reading.File],
+    options: Options,
+    survey: Survey,
+    unread: list[dict[str, Any]],
 ) -> Iterator[Record | InvalidData]:
     """Every record of the files without its unread fields, or its problem, each added
-    to the survey.
+    to the survey; `unread` receives some rows without a text.
     """
-    for row in reading.rows(files, options, survey.notes):
+    for row in reading.rows(files):
         try:
             if isinstance(row, InvalidData):
                 raise row
@@ -389,9 +402,11 @@ def _records(
             )
         except InvalidData as problem:
             survey.first_problem = survey.first_problem or problem
+            if isinstance(row, reading.Row) and not has_text(row.fields, options):
+                unread += [row.fields][: _SEEN - len(unread)]
             yield problem.with_traceback(None)
             continue
-        survey.add(record, options.tokenize)
+        survey.add(record, options)
         record.unread = {}
         if survey.num_records > reading.MOST_ROWS:
             raise InvalidInput(f"expected at most {reading.MOST_ROWS} records")
