@@ -25,7 +25,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from trainables.dp.layers.packing import TimeMajor
+from trainables.dp.layers.packing import TimeMajor, time_major
 
 MAX_RANGE = 30.0  # nats
 MOST_LOST = 40.0  # nats
@@ -167,9 +167,31 @@ def forward_backward(
     allowed = _without_forbidden(scores)
     if within_range(allowed, but_forbidden=True):
         found, kept = _exponential(emissions, allowed, layout)
-        if bool((kept >= -MOST_LOST).all()):
-            return found
+        lost = ~(kept >= -MOST_LOST)  # and NaN
+        if bool(lost.any()):
+            found = _with_lost(found, lost, emissions, scores, layout)
+        return found
     return _logarithmic(emissions, scores, layout)
+
+
+def _with_lost(
+    found: Statistics, lost: Tensor, emissions: Tensor, scores: Scores, layout: TimeMajor
+) -> Statistics:
+    """`found`, of exponential space, with those records computed in log space that are
+    `lost` bool[B], in the layout's `order`.
+    """
+    place = place_of_record(layout)
+    is_lost = lost.index_select(0, place)
+    # Some records of a time-major batch are in time-major order themselves.
+    lengths = torch.bincount(place, minlength=layout.num_records)[lost]
+    own = _logarithmic(emissions[is_lost], scores, time_major(lengths))
+    found.log_partition[lost] = own.log_partition
+    found.marginals[is_lost] = own.marginals
+    assert isinstance(found.pairs, _OfRows) and isinstance(own.pairs, _OfRows)
+    left, right = found.pairs.left.log(), found.pairs.right.log()
+    is_later = is_lost[layout.num_records :]
+    left[is_later], right[is_later] = own.pairs.left, own.pairs.right
+    return replace(found, pairs=LogPairs(scores.transitions, left, right))
 
 
 def within_range(scores: Scores, *, but_forbidden: bool = False) -> bool:
