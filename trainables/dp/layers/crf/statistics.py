@@ -175,7 +175,11 @@ def forward_backward(
 
 
 def _with_lost(
-    found: Statistics, lost: Tensor, emissions: Tensor, scores: Scores, layout: TimeMajor
+    found: Statistics,
+    lost: Tensor,
+    emissions: Tensor,
+    scores: Scores,
+    layout: TimeMajor,
 ) -> Statistics:
     """`found`, of exponential space, with those records computed in log space that are
     `lost` bool[B], in the layout's `order`.
@@ -187,7 +191,8 @@ def _with_lost(
     own = _logarithmic(emissions[is_lost], scores, time_major(lengths))
     found.log_partition[lost] = own.log_partition
     found.marginals[is_lost] = own.marginals
-    assert isinstance(found.pairs, _OfRows) and isinstance(own.pairs, _OfRows)
+    assert isinstance(found.pairs, _OfRows)
+    assert isinstance(own.pairs, _OfRows)
     left, right = found.pairs.left.log(), found.pairs.right.log()
     is_later = is_lost[layout.num_records :]
     left[is_later], right[is_later] = own.pairs.left, own.pairs.right
