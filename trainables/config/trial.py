@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
 
 from trainables import catalogue
-from trainables.catalogue import NameOf
 from trainables.config.fields import Frozen, validated, written_fields
+from trainables.config.names import NameOf
 from trainables.config.sections import (
     SPLITS_WITH_COINS,
     EvaluationConfig,
@@ -168,6 +168,15 @@ class TrialConfig(Frozen):
                 f" privacy.max_grad_norm, got {norm:g} with engine={self.engine}"
             )
         is_full = self.trains and privacy.sampling == "full"
+        kind = catalogue.kind_of("optimizers", training.optimizer)
+        if kind == "exact" and not (is_full and privacy.noise_multiplier == 0):
+            able = catalogue.names("optimizers", kind="stochastic")
+            raise ValueError(
+                f"expected training.optimizer {' or '.join(able)} where gradients are"
+                " of a sample or have noise, got"
+                f" {training.optimizer}, which needs engine=sgd and"
+                " privacy.sampling=full"
+            )
         what = ""
         if privacy.unit == "group":  # which only their owner can count
             what = "the number of groups with privacy.unit=group"

@@ -19,8 +19,9 @@ quantities are computed in log space.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -43,11 +44,18 @@ class Scores:
     end: Tensor
 
 
-class Pairs(Protocol):
-    """Posterior of (tag before, tag) for each of the T - B rows that have a row
-    before.
+@dataclass(frozen=True, eq=False)
+class Pairs(ABC):
+    """Posterior of (tag before, tag) for each of the T - B rows that have a row before:
+    `steps` [L, L] from one tag to the next, and of each row `left` and `right` [T - B,
+    L].
     """
 
+    steps: Tensor
+    left: Tensor
+    right: Tensor
+
+    @abstractmethod
     def sums(
         self, order: Tensor | None, taken: slice, number: int, weight: Tensor
     ) -> Tensor:
@@ -57,29 +65,15 @@ class Pairs(Protocol):
         per row.
         """
 
-    def without(self, dropped: Tensor) -> Pairs:
-        """The same with finite rows where `dropped` [T - B] is True."""
-
-
-@dataclass(frozen=True, eq=False)
-class _OfRows:
-    """`steps` [L, L] from one tag to the next, and of each row `left` and `right` [T -
-    B, L].
-    """
-
-    steps: Tensor
-    left: Tensor
-    right: Tensor
-
     def without(self, dropped: Tensor) -> Self:
-        """Those rows set to 0."""
+        """The same with rows of 0 where `dropped` [T - B] is True."""
         left, right = (
             v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right)
         )
         return replace(self, left=left, right=right)
 
 
-class ProductPairs(_OfRows):
+class ProductPairs(Pairs):
     """Row r's posterior is `steps * outer(left[r], right[r])`."""
 
     def sums(
@@ -96,7 +90,7 @@ class ProductPairs(_OfRows):
         )
 
 
-class LogPairs(_OfRows):
+class LogPairs(Pairs):
     """Row r's posterior is the softmax of `left[r, i] + steps[i, j] + right[r, j]`."""
 
     def sums(
@@ -191,8 +185,6 @@ def _with_lost(
     own = _logarithmic(emissions[is_lost], scores, time_major(lengths))
     found.log_partition[lost] = own.log_partition
     found.marginals[is_lost] = own.marginals
-    assert isinstance(found.pairs, _OfRows)
-    assert isinstance(own.pairs, _OfRows)
     left, right = found.pairs.left.log(), found.pairs.right.log()
     is_later = is_lost[layout.num_records :]
     left[is_later], right[is_later] = own.pairs.left, own.pairs.right
