@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
 
 from trainables import catalogue
+from trainables.catalogue import NameOf
 from trainables.config.fields import Frozen, validated, written_fields
-from trainables.config.names import NameOf
 from trainables.config.sections import (
     SPLITS_WITH_COINS,
     EvaluationConfig,
@@ -170,12 +170,10 @@ class TrialConfig(Frozen):
         is_full = self.trains and privacy.sampling == "full"
         kind = catalogue.kind_of("optimizers", training.optimizer)
         if kind == "exact" and not (is_full and privacy.noise_multiplier == 0):
-            able = catalogue.names("optimizers", kind="stochastic")
             raise ValueError(
-                f"expected training.optimizer {' or '.join(able)} where gradients are"
-                " of a sample or have noise, got"
-                f" {training.optimizer}, which needs engine=sgd and"
-                " privacy.sampling=full"
+                "expected engine=sgd and privacy.sampling=full with"
+                f" training.optimizer={training.optimizer}, which needs exact gradients,"
+                f" got engine={self.engine} and privacy.sampling={privacy.sampling}"
             )
         what = ""
         if privacy.unit == "group":  # which only their owner can count
@@ -239,6 +237,19 @@ class TrialConfig(Frozen):
     def trains(self) -> bool:
         """Whether its engine takes steps at all."""
         return catalogue.kind_of("engines", self.engine) != "prior"
+
+    @property
+    def depends_on_seed(self) -> bool:
+        """Whether `training.seed` can change the result. It cannot where a model without
+        random parts is trained on every record in every step, without noise.
+        """
+        privacy = self.privacy
+        return (
+            self.model.is_random
+            or (privacy.sampling, privacy.unit) != ("full", "record")
+            or privacy.noise_multiplier != 0
+            or self.data.split in SPLITS_WITH_COINS
+        )
 
     @property
     def generates(self) -> bool:

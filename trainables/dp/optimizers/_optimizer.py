@@ -35,12 +35,10 @@ class Optimizer:
         for k, parameter in enumerate(self._parameters):
             for name, value in self._optimizer.state.get(parameter, {}).items():
                 key = f"optimizer.{k}.{name}"
-                if isinstance(value, list):
-                    if None not in value:  # which stands for scratch memory
-                        whole = torch.stack(value) if value else torch.zeros(0)
-                        found[key + _LIST] = whole
-                elif value is not None:
+                if not isinstance(value, list):
                     found[key] = torch.as_tensor(value).clone()
+                elif None not in value:  # which stands for scratch memory
+                    found[key + _LIST] = torch.stack(value) if value else torch.empty(0)
         return found
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -56,7 +54,9 @@ class Optimizer:
             parameter = (
                 self._parameters[int(k)] if int(k) < len(self._parameters) else None
             )
-            if parameter is None or not self._fits(value, parameter, name):
+            shape = value.shape[1:] if name.endswith(_LIST) else value.shape
+            size = sum(each.numel() for each in self._parameters)  # of the flat vector
+            if parameter is None or shape not in ((), (size,), parameter.shape):
                 raise InvalidInput(
                     "expected optimiser state of this model, got another model's"
                 )
@@ -64,14 +64,6 @@ class Optimizer:
             self._optimizer.state[parameter][name.removesuffix(_LIST)] = (
                 [each.clone() for each in own] if name.endswith(_LIST) else own.clone()
             )
-
-    def _fits(self, value: Tensor, parameter: nn.Parameter, name: str) -> bool:
-        """Whether `value` is a number, or has the shape of `parameter` or of the flat
-        vector; a list may have many of these.
-        """
-        flat = (sum(each.numel() for each in self._parameters),)
-        shape = value.shape[1:] if name.endswith(_LIST) else value.shape
-        return tuple(shape) in ((), flat, tuple(parameter.shape))
 
 
 def _no_loss() -> float:
