@@ -78,7 +78,8 @@ class Expansion:
 
 
 def expand(space: SearchSpace) -> Expansion:
-    """Every point of a space, equal ones merged.
+    """Every point of a space, equal ones merged; of a trial that its seed cannot change
+    the first of `repeats` alone.
 
     Raises: InvalidInput for a space without a point: a value out of range, a range
     without `num` in a grid, a constraint over an unknown name.
@@ -102,6 +103,8 @@ def expand(space: SearchSpace) -> Expansion:
                     raise InvalidInput(
                         f"expected at most {MAX_POINTS} points in a space"
                     )
+                if point.config is not None and not point.config.depends_on_seed:
+                    break
     merged = len(every) - len(kept)
     _refuse_hopeless(every)
     if space.search.kind != "listed":  # draws may miss a value

@@ -57,8 +57,10 @@ _GROUPS = {
 }
 
 
-def build() -> typer.Typer:
-    """The application with every command of the folder."""
+def build(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The application with the command that `arguments` begin with, or with every one
+    of the folder where that is none.
+    """
     import typer
 
     from sweep import commands
@@ -77,6 +79,9 @@ def build() -> typer.Typer:
         for each in pkgutil.iter_modules(commands.__path__)
         if each.name[0] != "_"
     ]
+    named = arguments[0].replace("-", "_") if arguments else ""
+    if named in files:
+        files = [named]
     for name in sorted(files, key=[*group_of, *files].index):
         group = group_of.get(name, "Commands")
         command = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
@@ -113,7 +118,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         _require_text(arguments)
         _require_memory(arguments)
-        code = build()(args=arguments, standalone_mode=False)
+        code = build(arguments)(args=arguments, standalone_mode=False)
     except typer.Exit as leaving:
         return leaving.exit_code
     except SystemExit:  # of a library that prints: the reader of stdout is gone

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from sweep import interrupts, status
+from sweep.planning.order import longest_first
 from sweep.results.privacy_cards import write_card
 from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_session
@@ -125,11 +126,15 @@ class Driver:
         `run_trials`.
         """
         status.enter(status.TRAINING)
-        jobs = [
-            job_of(record.plan, self.folder)
+        trials = [
+            record.plan
             for record in self.folder.records(running=False)
             if self.is_resumed(record)
         ]
+        # Of sealed trials the order would say which were drawn.
+        if settings.executor != "local" and not settings.sealed:
+            trials = longest_first(trials)
+        jobs = [job_of(trial, self.folder) for trial in trials]
         # Ray need not start for a search that is over.
         if not jobs and source is not None and (job := source.next()) is not None:
             jobs = [job]

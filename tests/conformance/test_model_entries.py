@@ -20,7 +20,7 @@ def test_the_contract(name):
     assert module.Config().name == name
     assert model_part(name=name) == module.Config()
     if catalogue.kind_of("models", name) == "frames":
-        assert module.SHADOW_LEARNING_RATE > 0
+        assert module.SHADOW_TRAINING["learning_rate"] > 0
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -40,7 +40,7 @@ from pydantic import Field
 from trainables.models import clc
 from trainables.config.sections import ModelConfig
 
-SHADOW_LEARNING_RATE = 1e-3
+SHADOW_TRAINING = {"learning_rate": 1e-3}
 
 
 class Config(ModelConfig):

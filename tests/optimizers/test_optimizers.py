@@ -11,6 +11,7 @@ from torch import nn
 
 from tests.refusals import refused
 from trainables import catalogue
+from trainables.config.trial import parse
 from trainables.dp.flat import FlatGradient, Layout
 
 NAMES = catalogue.names("optimizers")
@@ -84,6 +85,10 @@ def test_each_is_the_published_one(name):
     theirs = torch.optim.Adam(reference.parameters(), lr=RATE)
     if name == "momentum":
         theirs = torch.optim.SGD(reference.parameters(), lr=RATE, momentum=0.7)
+    if name == "lbfgs":
+        theirs = torch.optim.LBFGS(
+            reference.parameters(), lr=RATE, max_iter=1, history_size=10
+        )
     ours = make(name, model)
     for step in range(6):
         torch.manual_seed(step)
@@ -91,11 +96,48 @@ def test_each_is_the_published_one(name):
         theirs.param_groups[0]["lr"] = RATE / (1 + step)
         for p, part in zip(reference.parameters(), numbers.split([6, 2]), strict=True):
             p.grad = part.view(p.shape).clone()
-        theirs.step()
+        theirs.step(lambda: 0.0)
     expected = torch.cat([p.detach().flatten() for p in reference.parameters()])
     torch.testing.assert_close(
         walk(model, ours, range(6)), expected, rtol=1e-5, atol=1e-6
     )
+
+
+def test_lbfgs_needs_few_steps_where_adam_needs_hundreds():
+    """Logistic regression whose inputs differ a hundredfold in scale."""
+    torch.manual_seed(0)
+    inputs = torch.randn(200, 3) * torch.tensor([0.1, 1.0, 10.0])
+    gold = torch.randint(2, (200,))
+
+    def loss_after(name, steps, rate):
+        model = start()
+        layout = Layout.of(model)
+        gradient, optimizer = FlatGradient(layout), make(name, model)
+        optimizer.learning_rate = rate
+        for _ in range(steps):
+            gradient.zero_()
+            gradient.attach()
+            nn.functional.cross_entropy(model(inputs), gold).backward()
+            optimizer.step(gradient, share=1.0)
+        return nn.functional.cross_entropy(model(inputs), gold).item()
+
+    least = loss_after("lbfgs", 200, 1.0)
+    assert loss_after("lbfgs", 30, 1.0) == pytest.approx(least, abs=1e-4)
+    assert loss_after("adam", 30, 0.05) > least + 1e-2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"engine": "dp_sgd", "privacy": {"sampling": "full", "noise_multiplier": 1}},
+        {"engine": "sgd", "privacy": {"sampling": "poisson"}},
+    ],
+)
+def test_lbfgs_is_refused_where_gradients_are_not_exact(fields):
+    with refused(
+        "expected engine=sgd and privacy.sampling=full with training.optimizer"
+    ):
+        parse({**fields, "training": {"optimizer": "lbfgs", "steps": 3}})
 
 
 @pytest.mark.parametrize("name", catalogue.names("learning_rates"))

@@ -231,3 +231,28 @@ def test_what_counts_steps_or_epochs_replaces_the_other_of_an_earlier_layer():
         assert [(each.epochs, each.steps) for each in configs] == [
             *zip(epochs, steps, strict=True)
         ]
+
+
+def test_a_trial_that_its_seed_cannot_change_is_one_point():
+    """Three equal rows would cost three times as much and look like no spread."""
+    heads = {"model": {"name": "features"}, "privacy": {"sampling": "full"}}
+    variants = {
+        "heads": {**heads, "engine": "sgd"},
+        "batches": {**heads, "engine": "sgd", "privacy": {"sampling": "poisson"}},
+        "coins": {**heads, "engine": "sgd", "data": {"split": "bernoulli"}},
+        "noise": {
+            "engine": "dp_sgd",
+            "model": {"name": "features"},
+            "privacy": {"sampling": "full", "noise_multiplier": 2.0},
+        },
+        "clc": {"engine": "sgd", "privacy": {"sampling": "full"}},
+    }
+    space = spaces.parse(
+        {
+            "name": "seeds",
+            "variants": [{"name": n, "set": each} for n, each in variants.items()],
+            "repeats": 3,
+        }
+    )
+    names = [point.variant for point in expand(space).points]
+    assert names == ["heads", *(n for n in list(variants)[1:] for _ in range(3))]

@@ -76,6 +76,14 @@ def test_help_imports_nothing_heavy():
     assert modules_after("--help").isdisjoint(HEAVY)
 
 
+def test_a_command_imports_no_other_and_no_statistics(place):
+    found = modules_after("list")
+    slow = {"scipy.stats", "pandas", "matplotlib", "dp_accounting", "torch", "mlflow"}
+    assert not slow & found
+    own = {name for name in found if name.startswith("sweep.commands.")}
+    assert {name for name in own if "._" not in name} == {"sweep.commands.list"}
+
+
 def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow():
     assert modules_after("plan", "quick", "--json").isdisjoint(
         {"torch", "ray", "mlflow", "pandas", "transformers"}

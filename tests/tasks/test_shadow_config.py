@@ -32,13 +32,44 @@ _HEALTH = {"name": "health", "split": "bernoulli", "label_noise": 0.1}
 )
 def test_it_has_the_target_s_course_and_labels_as_noisy(fields, tmp_path):
     target = parse({"engine": "dp_sgd", "data": _HEALTH, **fields})
-    found = config_for(target, data_dir=tmp_path)
+    found = config_for(target, num_records=2_000, data_dir=tmp_path)
     assert catalogue.kind_of("engines", found.engine) == "plain"
     assert found.model == target.model
     for name in ("epochs", "steps", "evaluate_every", "keep"):
         assert getattr(found.training, name) == getattr(target.training, name)
     assert found.data.name != target.data.name
     assert found.data.label_noise == target.data.label_noise
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"engine": "sgd", "training": {"epochs": 3}},
+        {
+            "engine": "dp_sgd",
+            "privacy": {"sampling": "full", "noise_multiplier": 4.0},
+            "training": {"steps": 40, "optimizer": "momentum"},
+        },
+    ],
+)
+def test_heads_have_one_shadow_however_they_are_trained(fields, tmp_path):
+    """The target's schedule at another learning rate would hardly train it."""
+    target = parse({"data": _HEALTH, "model": {"name": "features"}, **fields})
+    found = config_for(target, num_records=2_000, data_dir=tmp_path)
+    assert (found.training.optimizer, found.training.steps) == ("lbfgs", 20)
+    assert found.privacy.sampling == "full"
+
+
+def test_its_corpus_is_at_most_as_large_as_the_target_s(tmp_path):
+    large, small = (
+        config_for(
+            parse({"data": {"name": "health", "num_utterances": 2_000}}),
+            num_records=number,
+            data_dir=tmp_path,
+        ).data.max_records
+        for number in (2_000, 500)
+    )
+    assert (large, small) == (2_000, 500)
 
 
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
@@ -53,7 +84,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     made = {"name": "communication", "num_utterances": 1_000}
     config = parse({"data": made, "model": {"name": "features", "encoder": str(place)}})
     learnt = about_of(str(place)).corpora
-    assert config_for(config, data_dir=tmp_path).data.name in learnt
+    assert config_for(config, num_records=1_000, data_dir=tmp_path).data.name in learnt
     assert set(available_corpora(tmp_path)) <= {config.data.name, *learnt}
 
 
@@ -80,7 +111,7 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch)
     monkeypatch.setattr(_shadow, "_train", train)
 
     def num_trained(**training):
-        model = {"name": "features", "encoder": str(place)}
+        model = {"name": "lora", "encoder": str(place)}
         config = parse(
             {"engine": "sgd", "data": _HEALTH, "model": model, "training": training}
         )

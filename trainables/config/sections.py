@@ -89,6 +89,21 @@ class ModelConfig(Frozen):
         """Whether the model says something of a record before any was trained on."""
         return False
 
+    @property
+    def pass_cost(self) -> float:
+        """Rough processor time of a training pass over a record, in that of a CLC."""
+        return 1.0
+
+    @property
+    def encoding_cost(self) -> float:
+        """The same of computing the inputs of a record once, for all trials."""
+        return 0.0
+
+    @property
+    def is_random(self) -> bool:
+        """Whether weights are drawn at the start, or parts dropped in training."""
+        return True
+
 
 class NoiseDecay(Frozen):
     """d(t), the factor on the noise multiplier at epoch t."""

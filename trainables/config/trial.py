@@ -168,6 +168,13 @@ class TrialConfig(Frozen):
                 f" privacy.max_grad_norm, got {norm:g} with engine={self.engine}"
             )
         is_full = self.trains and privacy.sampling == "full"
+        kind = catalogue.kind_of("optimizers", training.optimizer)
+        if kind == "exact" and not (is_full and privacy.noise_multiplier == 0):
+            raise ValueError(
+                "expected engine=sgd and privacy.sampling=full with"
+                f" training.optimizer={training.optimizer}, which needs exact gradients,"
+                f" got engine={self.engine} and privacy.sampling={privacy.sampling}"
+            )
         what = ""
         if privacy.unit == "group":  # which only their owner can count
             what = "the number of groups with privacy.unit=group"
@@ -230,6 +237,19 @@ class TrialConfig(Frozen):
     def trains(self) -> bool:
         """Whether its engine takes steps at all."""
         return catalogue.kind_of("engines", self.engine) != "prior"
+
+    @property
+    def depends_on_seed(self) -> bool:
+        """Whether `training.seed` can change the result. It cannot where a model without
+        random parts is trained on every record in every step, without noise.
+        """
+        privacy = self.privacy
+        return (
+            self.model.is_random
+            or (privacy.sampling, privacy.unit) != ("full", "record")
+            or privacy.noise_multiplier != 0
+            or self.data.split in SPLITS_WITH_COINS
+        )
 
     @property
     def generates(self) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
     from trainables.models.nlu.bert import Bert
 
-SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
+SHADOW_TRAINING = {"learning_rate": 3e-4}  # of the shadow model that attacks it
 # Families whose layers are ours under other names, so that exact clipping can train
 # them.
 COVERED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")

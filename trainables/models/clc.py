@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
     from trainables.models.nlu.clc import Clc
 
-SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+SHADOW_TRAINING = {"learning_rate": 1e-3}  # of the shadow model that attacks it
 
 
 class Config(ModelConfig):

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
     from trainables.models.nlu.features import Features
 
-SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+# Of the shadow model that attacks heads, however these are trained: they share one.
+SHADOW_TRAINING = {
+    "optimizer": "lbfgs",
+    "learning_rate": 1.0,
+    "steps": 20,
+    "evaluate_every": 20,
+}
 NO_NAMES = (
     "expected model.prior=none with model.encoder={}: it has learnt no names of labels"
     " (an encoder of `sweep pretrain` has)"
@@ -100,6 +106,21 @@ class Config(ModelConfig):
     def has_prior(self) -> bool:
         """With names."""
         return self.prior == "names"
+
+    @property
+    def pass_cost(self) -> float:
+        """Two products a token."""
+        return 0.1
+
+    @property
+    def encoding_cost(self) -> float:
+        """A pass of every encoder."""
+        return 12.0 * len(self.encoders)
+
+    @property
+    def is_random(self) -> bool:
+        """Heads start at 0 and drop nothing."""
+        return False
 
     @property
     def encoders(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
     from trainables.models.nlu.hub_encoder import AdaptedEncoder
 
-SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+SHADOW_TRAINING = {"learning_rate": 1e-3}  # of the shadow model that attacks it
 BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
 # Maps that get adapters, of queries and values, by the last part of their names and by
 # family. Of DeBERTa-v2 the queries' map also reads positions, which no record has to

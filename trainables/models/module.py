@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
     from trainables.models.user_module.network import OwnModel
 
-SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+SHADOW_TRAINING = {"learning_rate": 1e-3}  # of the shadow model that attacks it
 BUILT_WHEN_PLANNED = True  # for the trial's labels, and tried
 NOTE = (
     "Own code (model.name=module) is clipped record by record with torch.func: exact,"

@@ -20,6 +20,7 @@ from trainables.config.sections import EvaluationConfig
 from trainables.config.trial import TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
+from trainables.data.sizes import declared_pool_size
 from trainables.dp import engines
 from trainables.io.files import make_folder
 from trainables.models.encoders.named_files import files_digest
@@ -28,38 +29,50 @@ from trainables.system.locks import alone
 from trainables.tasks import _setup
 from trainables.training import train
 
+_LEAST = 20  # `data.max_records` allows no fewer
 
-def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
-    """The shadow's trial: the target's architecture, schedule and batch size without
-    privacy; the target's sampling where steps are counted by it.
+
+def config_for(config: TrialConfig, *, num_records: int, data_dir: Path) -> TrialConfig:
+    """The shadow's trial, on at most as many records as the `num_records` of the
+    target's corpus: the target's architecture, schedule and batch size without privacy,
+    where the model's entry has no recipe of its own in steps; the target's sampling
+    where steps are counted by it.
     """
-    by_steps = config.privacy.sampling == "full" or config.training.steps is not None
+    sampling = config.privacy.sampling
+    if sampling != "full" and config.training.steps is None:
+        sampling = None
     name = config.evaluation.shadow_corpus or default_corpus(
         config.data.name, available_corpora(data_dir)
     )
-    entry = catalogue.entry("models", config.model.name)
+    recipe = catalogue.entry("models", config.model.name).SHADOW_TRAINING
+    kept = None
+    if "steps" in recipe:  # of full batches: nothing of the target's schedule is left
+        sampling = "full"
+        kept = {"precision", "num_workers", "physical_batch_size"}
     training = {
-        **config.training.model_dump(),
+        **config.training.model_dump(include=kept),
         # Public and fixed: a sweep over learning rates shares one shadow, and so do a
         # baseline that bounds its gradients and the private trials that are compared
         # with it.
         "seed": 0,
-        "learning_rate": entry.SHADOW_LEARNING_RATE,
         "gradient_clip_norm": None,
+        **recipe,
     }
-    # As many records as the target declares, generated as noisy as it if needed.
-    data: dict[str, Any] = {"name": name, "max_records": config.data.max_records}
+    # As many records as the target has, generated as noisy as it if needed.
+    data: dict[str, Any] = {"name": name}
     is_generated = hasattr(catalogue.entry("datasets", name), "recipe")
     if isinstance(config.data, MadeFrames) and is_generated:
         data |= config.data.model_dump(
             include={"num_utterances", "spelling_noise", "label_noise"}
         )
+    if pool := declared_pool_size(data_config(**data)):
+        data["max_records"] = min(pool, max(num_records, _LEAST))
     return TrialConfig.model_validate(
         {
             "engine": engines.BASELINE,
             "data": data_config(**data),
             "model": config.model,
-            "privacy": {"sampling": config.privacy.sampling if by_steps else None},
+            "privacy": {"sampling": sampling},
             "training": training,
             "evaluation": EvaluationConfig(attacks=(), bootstrap_samples=0),
         }
@@ -93,7 +106,7 @@ def signals(
 
     The first group of processes trains it together; the others wait for its lock.
     """
-    shadow = config_for(config, data_dir=data_dir)
+    shadow = config_for(config, num_records=target.num_records, data_dir=data_dir)
     corpus = _setup.shared_corpus(
         shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir
     )

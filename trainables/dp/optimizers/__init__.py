@@ -4,4 +4,5 @@ Each file has `make(layout, *, learning_rate) -> Optimizer` (see `_optimizer`) o
 flat vector of a model's trainable parameters.
 """
 
-ENTRIES = ("adam", "momentum")
+# The kind of each: for gradients of a sample or with noise, or for exact ones alone.
+ENTRIES = {"adam": "stochastic", "lbfgs": "exact", "momentum": "stochastic"}

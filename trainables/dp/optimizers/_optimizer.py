@@ -6,6 +6,8 @@ from torch import Tensor, nn
 from trainables.dp.flat import FlatGradient
 from trainables.errors import InvalidInput
 
+_LIST = "[]"  # ends the name of a list of tensors, which is stored as one
+
 
 class Optimizer:
     """An optimiser of torch over the parameters of a layout in one group, its state
@@ -24,17 +26,20 @@ class Optimizer:
         gradient.attach()
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
-        self._optimizer.step()
+        self._optimizer.step(_no_loss)
         gradient.detach()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of the state of the next step, without weights and gradient."""
-        return {
-            f"optimizer.{k}.{name}": torch.as_tensor(value).clone()
-            for k, parameter in enumerate(self._parameters)
-            for name, value in self._optimizer.state.get(parameter, {}).items()
-            if value is not None
-        }
+        found = {}
+        for k, parameter in enumerate(self._parameters):
+            for name, value in self._optimizer.state.get(parameter, {}).items():
+                key = f"optimizer.{k}.{name}"
+                if not isinstance(value, list):
+                    found[key] = torch.as_tensor(value).clone()
+                elif None not in value:  # which stands for scratch memory
+                    found[key + _LIST] = torch.stack(value) if value else torch.empty(0)
+        return found
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore a `state_dict`.
@@ -49,8 +54,20 @@ class Optimizer:
             parameter = (
                 self._parameters[int(k)] if int(k) < len(self._parameters) else None
             )
-            if parameter is None or (value.dim() and value.shape != parameter.shape):
+            shape = value.shape[1:] if name.endswith(_LIST) else value.shape
+            size = sum(each.numel() for each in self._parameters)  # of the flat vector
+            if parameter is None or shape not in ((), (size,), parameter.shape):
                 raise InvalidInput(
                     "expected optimiser state of this model, got another model's"
                 )
-            self._optimizer.state[parameter][name] = value.to(parameter.device).clone()
+            own = value.to(parameter.device)
+            self._optimizer.state[parameter][name.removesuffix(_LIST)] = (
+                [each.clone() for each in own] if name.endswith(_LIST) else own.clone()
+            )
+
+
+def _no_loss() -> float:
+    """What torch calls for the loss: only a line search would read it, and the gradient
+    is there.
+    """
+    return 0.0

@@ -244,10 +244,10 @@ class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
         )
 
     def train(self, mode: bool = True) -> LinearChainCrf:
-        """As `Module.train`. The next batch of losses, so one in each epoch of a trial,
-        is compared with the likelihood of `pytorch-crf`.
+        """As `Module.train`. The first batch of losses after a change of mode, so one in
+        each epoch of a trial, is compared with the likelihood of `pytorch-crf`.
         """
-        self._is_due = True
+        self._is_due |= mode != self.training
         super().train(mode)
         return self
 

@@ -19,13 +19,14 @@ quantities are computed in log space.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from trainables.dp.layers.packing import TimeMajor
+from trainables.dp.layers.packing import TimeMajor, time_major
 
 MAX_RANGE = 30.0  # nats
 MOST_LOST = 40.0  # nats
@@ -43,11 +44,18 @@ class Scores:
     end: Tensor
 
 
-class Pairs(Protocol):
-    """Posterior of (tag before, tag) for each of the T - B rows that have a row
-    before.
+@dataclass(frozen=True, eq=False)
+class Pairs(ABC):
+    """Posterior of (tag before, tag) for each of the T - B rows that have a row before:
+    `steps` [L, L] from one tag to the next, and of each row `left` and `right` [T - B,
+    L].
     """
 
+    steps: Tensor
+    left: Tensor
+    right: Tensor
+
+    @abstractmethod
     def sums(
         self, order: Tensor | None, taken: slice, number: int, weight: Tensor
     ) -> Tensor:
@@ -57,29 +65,15 @@ class Pairs(Protocol):
         per row.
         """
 
-    def without(self, dropped: Tensor) -> Pairs:
-        """The same with finite rows where `dropped` [T - B] is True."""
-
-
-@dataclass(frozen=True, eq=False)
-class _OfRows:
-    """`steps` [L, L] from one tag to the next, and of each row `left` and `right` [T -
-    B, L].
-    """
-
-    steps: Tensor
-    left: Tensor
-    right: Tensor
-
     def without(self, dropped: Tensor) -> Self:
-        """Those rows set to 0."""
+        """The same with rows of 0 where `dropped` [T - B] is True."""
         left, right = (
             v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right)
         )
         return replace(self, left=left, right=right)
 
 
-class ProductPairs(_OfRows):
+class ProductPairs(Pairs):
     """Row r's posterior is `steps * outer(left[r], right[r])`."""
 
     def sums(
@@ -96,7 +90,7 @@ class ProductPairs(_OfRows):
         )
 
 
-class LogPairs(_OfRows):
+class LogPairs(Pairs):
     """Row r's posterior is the softmax of `left[r, i] + steps[i, j] + right[r, j]`."""
 
     def sums(
@@ -167,9 +161,34 @@ def forward_backward(
     allowed = _without_forbidden(scores)
     if within_range(allowed, but_forbidden=True):
         found, kept = _exponential(emissions, allowed, layout)
-        if bool((kept >= -MOST_LOST).all()):
-            return found
+        lost = ~(kept >= -MOST_LOST)  # and NaN
+        if bool(lost.any()):
+            found = _with_lost(found, lost, emissions, scores, layout)
+        return found
     return _logarithmic(emissions, scores, layout)
+
+
+def _with_lost(
+    found: Statistics,
+    lost: Tensor,
+    emissions: Tensor,
+    scores: Scores,
+    layout: TimeMajor,
+) -> Statistics:
+    """`found`, of exponential space, with those records computed in log space that are
+    `lost` bool[B], in the layout's `order`.
+    """
+    place = place_of_record(layout)
+    is_lost = lost.index_select(0, place)
+    # Some records of a time-major batch are in time-major order themselves.
+    lengths = torch.bincount(place, minlength=layout.num_records)[lost]
+    own = _logarithmic(emissions[is_lost], scores, time_major(lengths))
+    found.log_partition[lost] = own.log_partition
+    found.marginals[is_lost] = own.marginals
+    left, right = found.pairs.left.log(), found.pairs.right.log()
+    is_later = is_lost[layout.num_records :]
+    left[is_later], right[is_later] = own.pairs.left, own.pairs.right
+    return replace(found, pairs=LogPairs(scores.transitions, left, right))
 
 
 def within_range(scores: Scores, *, but_forbidden: bool = False) -> bool:
