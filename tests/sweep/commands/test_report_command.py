@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from dashboards import report
+from dashboards.results import Roc
 from sweep.cli import run
 from sweep.results import report_files
 from sweep.results.report_files import gather, write
@@ -64,7 +65,7 @@ def test_the_page_figures_and_data_are_written_and_named(toy, written):
         str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()
     }
     assert there == {"report.html", *said["beside"]}
-    assert {"trials.csv", "charts/frontier-epsilon.png"} <= there
+    assert {"trials.csv", "charts/frontier-epsilon.svg"} <= there
     assert said["bytes"] == (target / "report.html").stat().st_size
     assert said["trial"] in {record.plan.id for record in toy.records()}
     assert said["name"].startswith("edp")  # the baseline is never the answer
@@ -95,16 +96,17 @@ def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there
 ):
     sweep = gather(toy, epsilon_max=1e-6)
     assert sweep.chosen_trial is None
-    assert "the smallest epsilon is" in sweep.answer[0]
+    assert "the smallest epsilon is" in sweep.answer.below[0]
     assert "No finished trial has epsilon" in report.html(sweep)
 
 
 def test_a_public_report_holds_nothing_for_the_curator(toy):
     found = gather(toy, epsilon_max=8.0, public=True)
     assert (found.mattered, found.next_steps) == ({}, ())
+    assert (found.roc, found.labels) == (Roc(), ())
     tables = [set(text.partition("\n")[0].split(",")) for text in found.files.values()]
     assert len(tables) == 2
-    for names in [*tables, *(set(trial.metrics) for trial in found.trials)]:
+    for names in [*tables, *(set(trial.columns) for trial in found.trials)]:
         assert not any(
             name.startswith(("mia_", "clip_", "gradient_", "train_")) for name in names
         )
@@ -116,13 +118,17 @@ def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
     with monkeypatch.context() as patch:
         patch.setattr(report_files, "gather", lambda *_, **__: samples.sweep())
         write(toy, tmp_path, epsilon_max=8.0)
-    of_attacks = "charts/leakage-epsilon.png"
+    of_attacks = "charts/leakage-epsilon.svg"
     assert (tmp_path / of_attacks).exists()
-    (tmp_path / "charts" / "mine.png").write_bytes(b"")
+    # Earlier versions wrote other pictures.
+    earlier = tmp_path / "charts" / "leakage-epsilon.png"
+    for path in (earlier, tmp_path / "charts" / "mine.png"):
+        path.write_bytes(b"")
     made = write(toy, tmp_path, epsilon_max=8.0, public=True)
     there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     assert there == {"report.html", "charts/mine.png", *made.beside}
     assert of_attacks not in there
+    assert not earlier.exists()
 
 
 def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path):
@@ -137,7 +143,7 @@ def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path):
         patch.setattr(report_files.select, "choose", lambda *_, **__: records)
         sweep = gather(folder, epsilon_max=tight.epsilon)
     assert sweep.delta == deltas[0]
-    assert "delta 3.33334e-06;" in report.html(sweep)  # rounded up
+    assert "δ = 3.33334e-06." in report.html(sweep)  # rounded up
 
 
 def test_trials_are_compared_with_the_baseline_of_their_own_data(tmp_path):
