@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import replace
 from html import escape
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
@@ -15,44 +14,11 @@ from dashboards import charts, palette, render, report
 from dashboards.render import svg
 from dashboards.results import Answer, Curve, Roc, Spending, Trial
 from tests.dashboards import samples
+from tests.dashboards.pages import Page
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
 
 SVG = "{http://www.w3.org/2000/svg}"
-VOID = {"meta", "link"}
-
-
-class Page(HTMLParser):
-    """The page's elements, its text, and whether every element that opens also
-    closes.
-    """
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements = []
-        self.open = []
-        self.words = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, {key: value or "" for key, value in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] not in ("style", "script"):
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-    def having(self, name):
-        return [attributes for _, attributes in self.elements if name in attributes]
 
 
 @pytest.fixture(scope="module")

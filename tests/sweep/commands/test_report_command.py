@@ -13,7 +13,7 @@ from sweep.cli import run
 from sweep.results import report_files
 from sweep.results.report_files import gather, write
 from tests.dashboards import samples
-from tests.dashboards.test_report import Page
+from tests.dashboards.pages import cells_of
 from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
@@ -33,17 +33,6 @@ def toy(place):
 @pytest.fixture(autouse=True)
 def home(place, toy, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(settings_in(place).home))
-
-
-def cells_of(page):
-    """The exact numbers of a page's tables: (trial, metric) -> value."""
-    trial, found = "", {}
-    for tag, given in Page(page).elements:
-        if tag == "tr":
-            trial = given.get("data-trial", "")
-        if trial and given.get("data-metric") and given.get("data-value"):
-            found[trial, given["data-metric"]] = float(given["data-value"])
-    return found
 
 
 @pytest.fixture(scope="module")
