@@ -416,7 +416,10 @@ def _leader(box: _Box, x: float, y: float) -> str:
 def _legend(chart: Chart) -> list[tuple[int, float, str, str]]:
     """(row, left edge, sample, words) of each series that is drawn."""
     found: dict[str, str] = {}
-    for point in chart.points:
+    scale = list(palette.BANDS)
+    for point in sorted(
+        chart.points, key=lambda p: scale.index(p.look) if p.look in scale else -1
+    ):
         mark = f'<path class="mark" transform="translate(8 0)" d="{palette.PATHS[point.mark]}"/>'
         found[point.series] = (
             f'<g class="point {palette.css_class(point.look)}">{mark}</g>'

@@ -132,7 +132,8 @@ def next_steps(sweep: Sweep) -> list[str]:
     """What to do after the answer: what would bring it nearer to the baseline, which
     axes to search further, and which of them matters.
     """
-    found = [*sweep.helps, *sweep.next_steps]
+    found = [f"{words[0].upper()}{words[1:]}" for words in sweep.helps]
+    found += sweep.next_steps  # which begin with the name of an axis
     near = [
         trial
         for trial in sweep.measured_trials
@@ -142,7 +143,7 @@ def next_steps(sweep: Sweep) -> list[str]:
     if len(near) == 1 and len(sweep.measured_trials) > 1:
         limit = formats.number(sweep.epsilon_max)
         found.append(
-            f"it is the only trial with ε ≤ {limit}: search its clipping norm, rate and"
+            f"It is the only trial with ε ≤ {limit}: search its clipping norm, rate and"
             " steps before it is trusted as the best"
         )
     if sweep.mattered:
