@@ -180,7 +180,6 @@ def _words() -> dict[str, Any]:
     return {
         "formats": formats,
         "figures": figures,
-        "palette": palette,
         "between": lambda found: (
             formats.interval(found.low, found.high) if found else ""
         ),

@@ -88,7 +88,8 @@ def _taken(window, element):
             " return [b.x, b.y, b.width, b.height]",
             element,
         )
-        options = {"clip": dict(zip(("x", "y", "width", "height"), box), scale=1)}
+        sides = ("x", "y", "width", "height")
+        options = {"clip": {**dict(zip(sides, box, strict=True)), "scale": 1}}
     taken = window.call("Page.captureScreenshot", format="png", **options)
     whole = Image.open(io.BytesIO(base64.b64decode(taken["data"]))).convert("RGB")
     out = io.BytesIO()

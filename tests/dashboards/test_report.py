@@ -14,7 +14,7 @@ from dashboards import charts, palette, render, report
 from dashboards.render import svg
 from dashboards.results import Answer, Curve, Roc, Spending, Trial
 from tests.dashboards import samples
-from tests.dashboards.pages import Page
+from tests.dashboards.pages import Page, cells_of
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
 
@@ -288,6 +288,13 @@ def test_a_paired_change_within_its_interval_is_noise(sweep):
 
     assert said(-1.0)
     assert not said(1.0)
+
+
+def test_a_change_on_the_page_is_that_of_the_table_to_the_last_digit(sweep):
+    change = {"delta_ser_percent": 65.83333333333334, "compared_with": "aaaa"}
+    one = samples.trial("b", "dp_sgd", 0.4, 8.0, **change)
+    text = report.html(samples.sweep(trials=(sweep.trials[0], one), chosen="b"))
+    assert cells_of(text)["b", "delta_ser_percent"] == 65.83333333333334
 
 
 def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep, page):
