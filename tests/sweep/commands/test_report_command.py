@@ -4,20 +4,27 @@ import io
 import json
 import re
 import shutil
+from collections import Counter
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from dashboards import report
 from dashboards.results import Roc
 from sweep.cli import run
 from sweep.results import report_files
+from sweep.results.curves import label_errors
 from sweep.results.report_files import gather, write
+from sweep.store.data_sets import open_data
 from tests.dashboards import samples
 from tests.dashboards.pages import cells_of
 from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
+from trainables.metrics._counts import NAMES, from_table
+from trainables.saved_predictions import write_counts
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +94,46 @@ def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there
     assert sweep.chosen_trial is None
     assert "the smallest epsilon is" in sweep.answer.below[0]
     assert "No finished trial has epsilon" in report.html(sweep)
+
+
+def test_curves_and_spending_are_those_of_log_and_ledger(toy):
+    found = gather(toy, epsilon_max=1e9)
+    for record in toy.records():
+        curve = next(c for c in found.curves if c.trial == record.plan.id)
+        assert curve.points == tuple(
+            (row["epochs_done"], row["metrics"]["validation_ser"])
+            for row in toy.epochs(record.plan.id)
+        )
+    times, epsilons = zip(*found.spending.points, strict=True)
+    assert list(times) == sorted(times)
+    assert list(epsilons) == sorted(epsilons)
+    largest = max(r.plan.epsilon for r in toy.records() if not r.plan.baseline)
+    assert epsilons[-1] >= largest
+    assert found.labels == ()  # these trials keep no counts
+
+
+def test_errors_by_label_are_counted_over_its_records(toy, place, tmp_path):
+    record = toy.records()[0]
+    settings = settings_in(place)
+    corpus = open_data(record.plan.config.data, settings)
+    ids = np.arange(len(corpus))
+    table = np.zeros((len(ids), len(NAMES)), dtype=np.int64)
+    table[:, NAMES.index("utterances")] = 1
+    table[::3, NAMES.index("intent_errors")] = 1
+    (tmp_path / record.plan.id).mkdir()
+    write_counts(tmp_path / record.plan.id, ids, from_table(table))
+    folder = SimpleNamespace(trial_folder=lambda trial: tmp_path / trial)
+    found = label_errors(folder, [record], settings)
+    numbers = [each.num_records for each in found]
+    assert numbers == sorted(numbers, reverse=True)
+    names = Counter(corpus.intent_names(ids))
+    assert {each.label: each.num_records for each in found} == names
+    wrong = Counter(corpus.intent_names(ids[::3]))
+    for each in found:
+        share, slots = each.figures[record.plan.id]
+        assert share == wrong[each.label] / names[each.label]
+        assert slots is None
+    assert label_errors(folder, toy.records()[1:2], settings) == ()
 
 
 def test_a_public_report_holds_nothing_for_the_curator(toy):
