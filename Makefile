@@ -15,7 +15,7 @@ export SWEEP_DATA_DIR
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED ?= 0
 
-.PHONY: help sweep test test-processors test-all check format docs bench mutants clean
+.PHONY: help sweep test test-processors test-all check format docs bench pictures mutants clean
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -61,6 +61,9 @@ docs: $(BIN)/.installed-dev  ## the documentation as a site in build/site, every
 
 bench: $(BIN)/.installed-dev  ## the benchmarks behind the README's figures (long)
 	for script in benchmarks/*.py benchmarks/*/*.py; do $(BIN)/python $$script || exit 1; done
+
+pictures: $(BIN)/.installed-dev  ## the pictures of README and docs, of a finished sweep, SWEEP=quick (needs chromium)
+	$(BIN)/python -m tests.pictures $(or $(SWEEP),quick)
 
 mutants: $(BIN)/.installed-dev  ## put faults into the privacy core, MINUTES=10 of them; the tests must notice
 	$(BIN)/python -m tests.mutation watch --cases 1

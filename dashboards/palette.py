@@ -10,29 +10,27 @@ import math
 from trainables import catalogue
 from trainables.dp.engines._chart_style import ChartStyle, Mark
 
-ACCENT = "#0072B2"  # of elements without an engine
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
+# One sequential scale: the darker, the more private (the lighter on a dark screen).
 BANDS = {
     "epsilon-1": ChartStyle(
-        label="epsilon up to 1", light="#00734f", dark="#4fd1a5", mark="circle"
+        label="epsilon up to 1", light="#00343d", dark="#d6f5f8", mark="circle"
     ),
     "epsilon-10": ChartStyle(
-        label="epsilon up to 10", light="#0072B2", dark="#56B4E9", mark="triangle"
+        label="epsilon up to 10", light="#006a78", dark="#8fd5de", mark="triangle"
     ),
     "epsilon-1000": ChartStyle(
-        label="epsilon up to 1000", light="#B84F00", dark="#F0995A", mark="square"
+        label="epsilon up to 1000", light="#2b95a3", dark="#4ea7b4", mark="square"
     ),
     "epsilon-huge": ChartStyle(
-        label="epsilon above 1000", light="#7A4A86", dark="#CC79A7", mark="diamond"
+        label="epsilon above 1000", light="#69aeb8", dark="#3a7a85", mark="diamond"
     ),
-    "epsilon-none": ChartStyle(label="no guarantee", light="#595959", dark="#B8B8B8"),
+    "epsilon-none": ChartStyle(label="no guarantee", light="#767676", dark="#8f8f8f"),
 }
-MATPLOTLIB_MARKS: dict[Mark, str] = {
-    "circle": "o",
-    "triangle": "^",
-    "square": "s",
-    "diamond": "D",
-    "cross": "X",
+# Of lines that are no trial's.
+LINES = {
+    "accent": ChartStyle(label="", light="#0072B2", dark="#56B4E9"),
+    "limit": ChartStyle(label="", light="#a3200d", dark="#ff9c8a"),
 }
 # Around the origin, of about equal area.
 PATHS: dict[Mark, str] = {
@@ -99,8 +97,8 @@ def look(engine: str) -> ChartStyle:
     """The look of an engine, or of a band of epsilon; a default for one that is not
     installed.
     """
-    if engine in BANDS:
-        return BANDS[engine]
+    if engine in BANDS | LINES:
+        return (BANDS | LINES)[engine]
     if engine not in catalogue.names("engines"):
         return ChartStyle(label=engine, light=_OTHER[0], dark=_OTHER[1])
     found: ChartStyle = catalogue.entry("engines", engine).LOOK
@@ -116,7 +114,7 @@ def css() -> str:
 
 
 def _rules(*, dark: bool) -> str:
-    names = (*catalogue.names("engines"), *BANDS)
+    names = (*catalogue.names("engines"), *BANDS, *LINES)
     return "\n".join(
         f".{css_class(one)} {{ --c: {colour(one, dark=dark)}; }}" for one in names
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from trainables import catalogue
+from trainables import catalogue, figures
 from trainables.attacks import auc_of, oriented_attacks
 from trainables.cards.card import PrivacyCard
 
@@ -20,37 +20,69 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Its value, and the bounds of its interval where they are known."""
+        found = (self.low, self.value, self.high)
+        return tuple(end for end in found if end is not None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """`epsilon` is a guarantee of the code that ran, `epsilon_paper` the paper's
-    formula and none; infinity without a guarantee, None where unknown;
-    `compared_epsilon` is the one that a choice goes by, its target where it was
-    calibrated. `claimed` is the epsilon that a certified bound in `metrics` is about.
-    `data` is equal for trials of the same data. `values` are those of the searched axes
-    that this trial has. `baseline_id` is the trial that it is compared with, and
-    `time_factor` its seconds of an epoch over that one's.
+    """One row of the table of trials (`sweep.results.frame`), read by the names of its
+    columns. `axes` are its values of the searched axes that vary.
     """
 
     id: str
-    name: str
-    engine: str
-    decay: str
-    status: str
-    baseline: bool
-    epochs_done: int
-    seconds: float
-    epsilon: float | None = None
-    compared_epsilon: float | None = None
-    epsilon_paper: float | None = None
-    metrics: Mapping[str, float | None] = field(default_factory=dict)
-    reason: str = ""
-    on_front: bool = False
-    claimed: float | None = None
-    data: str = ""
-    baseline_id: str | None = None
-    time_factor: float | None = None
-    values: Mapping[str, float | str] = field(default_factory=dict)
+    columns: Mapping[str, object]
+    axes: Mapping[str, float | str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The variant and the values of the axes."""
+        return self.text("name")
+
+    @property
+    def engine(self) -> str:
+        """The engine of its config."""
+        return self.text("engine")
+
+    @property
+    def decay(self) -> str:
+        """The noise decay of a private trial."""
+        return self.text("decay") or "none"
+
+    @property
+    def status(self) -> str:
+        """What became of it, in a word."""
+        return self.text("status")
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, was stopped or was refused."""
+        return self.text("reason")
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the space declared it a baseline that reads private records."""
+        return bool(self.columns.get("baseline")) and not self.is_prior
+
+    @property
+    def on_front(self) -> bool:
+        """Whether it is Pareto-optimal."""
+        return bool(self.columns.get("pareto_optimal"))
+
+    @property
+    def baseline_id(self) -> str | None:
+        """The trial that it is compared with."""
+        return self.text("compared_with") or None
+
+    @property
+    def epsilon(self) -> float | None:
+        """The guarantee of the code that ran; infinity without one, None where
+        unknown.
+        """
+        return self.number(figures.EPSILON)
 
     @property
     def is_measured(self) -> bool:
@@ -62,46 +94,123 @@ class Trial:
         """Whether it read no private record."""
         return catalogue.kind_of("engines", self.engine) == "prior"
 
-    def figure(self, name: str) -> Estimate | None:
-        """A metric with its interval, None where the trial lacks it or it is not a
-        number.
-        """
-        value = self.metrics.get(name)
-        if value is None or math.isnan(value):
-            return None
-        low, high = self.metrics.get(f"{name}_low"), self.metrics.get(f"{name}_high")
-        return Estimate(value=value, low=low, high=high)
-
-    def is_inverted(self, attack: str) -> bool:
-        """Whether members score lower by more than chance, all attacks of the trial
-        together.
-        """
-        return any(
-            one.inverted
-            for one in oriented_attacks(self.metrics)
-            if one.attack == attack
-        )
+    @property
+    def is_weak(self) -> bool:
+        """Whether its epsilon guarantees little."""
+        return self.epsilon is not None and self.epsilon > 10
 
     @property
     def attacks(self) -> tuple[str, ...]:
         """Attacks that this trial has an AUC of, sorted."""
         known = catalogue.names("attacks")
-        return tuple(
-            name for name in known if self.metrics.get(auc_of(name)) is not None
-        )
+        return tuple(n for n in known if self.number(auc_of(n)) is not None)
+
+    def text(self, column: str) -> str:
+        """A column of words, empty where the trial has none."""
+        found = self.columns.get(column)
+        return "" if found is None else str(found)
+
+    def number(self, column: str) -> float | None:
+        """A column of numbers; None where the trial has none."""
+        found = self.columns.get(column)
+        is_number = isinstance(found, int | float) and not math.isnan(found)
+        return float(found) if is_number else None  # type: ignore[arg-type]
+
+    def figure(self, name: str) -> Estimate | None:
+        """A figure with its interval, None where the trial lacks it."""
+        value = self.number(name)
+        if value is None:
+            return None
+        low, high = self.number(f"{name}_low"), self.number(f"{name}_high")
+        return Estimate(value=value, low=low, high=high)
+
+    @cached_property
+    def attack_figures(self) -> Mapping[str, float | None]:
+        """The figures of its membership attacks."""
+        names = (name for name in self.columns if name.startswith(figures.ATTACKS))
+        return {name: self.number(name) for name in names}
+
+    def is_inverted(self, attack: str) -> bool:
+        """Whether members score lower by more than chance, all attacks of the trial
+        together.
+        """
+        found = oriented_attacks(self.attack_figures)
+        return any(one.inverted for one in found if one.attack == attack)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Which trial to use, or that there is none: a `headline` of a few words, and
+    sentences `below` it, such as its interval and its error beside the baselines'.
+    `compared_with` are the ids of these baselines, the nearest first; `same_model`:
+    that one has the answer's model. `is_useful`: it beats a model that learned nothing.
+    """
+
+    headline: str
+    below: tuple[str, ...] = ()
+    compared_with: tuple[str, ...] = ()
+    same_model: bool = False
+    is_useful: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line of a trial, as (x, y)."""
+
+    trial: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roc:
+    """The ROC of the strongest attack on the answer and on its baseline, and the
+    largest true-positive rates that the answer's guarantee `allows`, by false-positive
+    rate. `allowed_auc` is the area below those, rounded up.
+    """
+
+    measured: tuple[Curve, ...] = ()
+    attack: str = ""
+    allows: tuple[tuple[float, float], ...] = ()
+    allowed_auc: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """The epsilon that was spent on the data set by all sweeps, after each charge:
+    (seconds since 1970, epsilon). `limit` is the largest that the sweep was started
+    with, None without one: that of the data set in all sweeps (`of_data`), or else of
+    the sweep. `delta` is that of the composition.
+    """
+
+    points: tuple[tuple[float, float], ...] = ()
+    limit: float | None = None
+    of_data: bool = False
+    delta: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelErrors:
+    """The errors of trials on the test records of one intent: `figures` has, by trial,
+    the share of wrong intents and the slot F1 (None without slots).
+    """
+
+    label: str
+    num_records: int
+    figures: Mapping[str, tuple[float, float | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep in a report. `answer` says which trial to use at `epsilon_max` and what
-    it costs, or that there is none; `chosen` is its id and `chosen_by` the metric that
-    it was chosen by. A `public` one has no figure for the curator. `card` has the
+    """A sweep in a report. `answer` says which trial to use at `epsilon_max`; `chosen`
+    is its id and `chosen_by` the metric that it was chosen by; `headline` is the main
+    figure of the task. A `public` one has no figure for the curator. `card` has the
     fields of the chosen trial's privacy card, `delta` is of its epsilon, `config` and
     `space` are YAML, `helps` says what would bring the answer nearer to the baseline,
     `warnings` what makes its comparison with the baseline void.
     `axes` are the searched axes that vary, `mattered` their shares of importance in [0,
     1] in a model of the results that `explains` a share of them (R^2), `next_steps`
-    advice on the next trials. `files` are the tables of trials and epochs as CSV.
+    advice on the next trials. `seconds` are those of all trials together. `files` are
+    the tables of trials and epochs as CSV.
     """
 
     name: str
@@ -109,9 +218,10 @@ class Sweep:
     model: str
     trials: tuple[Trial, ...]
     epsilon_max: float
-    answer: tuple[str, ...]
+    answer: Answer
     chosen: str | None = None
     chosen_by: str = ""
+    headline: str = "ser"
     public: bool = False
     description: str = ""
     source: str = ""
@@ -130,26 +240,35 @@ class Sweep:
     explains: float | None = None
     next_steps: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    curves: tuple[Curve, ...] = ()  # the headline figure on validation records by epoch
+    roc: Roc = Roc()
+    spending: Spending = Spending()
+    labels: tuple[LabelErrors, ...] = ()
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Trial]:
+        """The trials by their ids."""
+        return {trial.id: trial for trial in self.trials}
 
     @cached_property
     def measured_trials(self) -> tuple[Trial, ...]:
         """Trials that were measured, in the order of the plan."""
         return tuple(trial for trial in self.trials if trial.is_measured)
 
-    @cached_property
-    def baselines(self) -> tuple[Trial, ...]:
-        """The finished baselines that read private records; the others are epsilon
-        0.
-        """
-        return tuple(t for t in self.measured_trials if t.baseline and not t.is_prior)
+    @property
+    def failed_trials(self) -> tuple[Trial, ...]:
+        """Trials that ended with an error."""
+        return tuple(trial for trial in self.trials if trial.status == "failed")
 
     @property
     def baseline(self) -> Trial | None:
-        """The first finished baseline; None where baselines are on several data sets,
-        because the error of one says nothing about trials on another.
+        """The baseline that the answer is compared with, or without an answer the one
+        of all trials; None where they have several.
         """
-        is_one = len({trial.data for trial in self.baselines}) == 1
-        return self.baselines[0] if is_one else None
+        sides = [self.chosen_trial] if self.chosen_trial else self.measured_trials
+        named = {trial.baseline_id for trial in sides} - {None}
+        return self.by_id.get(named.pop() or "") if len(named) == 1 else None
 
     def subset(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:
         """At most `most` of `trials`, in their order: the baseline, the chosen one and
@@ -157,16 +276,12 @@ class Sweep:
         """
         if len(trials) <= most:
             return tuple(trials)
-        first = [t for t in trials if t.baseline or t.id == self.chosen]
+        first = [t for t in trials if t.is_baseline or t.id == self.chosen]
         first += [t for t in trials if t.on_front and t not in first]
         kept = {trial.id for trial in first[:most]}
         rest = [trial for trial in trials if trial.id not in kept]
         room = most - len(kept)
-        kept |= (
-            {rest[place * len(rest) // room].id for place in range(room)}
-            if room
-            else set()
-        )
+        kept |= {rest[place * len(rest) // room].id for place in range(room)}
         return tuple(trial for trial in trials if trial.id in kept)
 
     @property
@@ -179,7 +294,7 @@ class Sweep:
     @property
     def chosen_trial(self) -> Trial | None:
         """The trial of the choice."""
-        return next((t for t in self.trials if t.id == self.chosen), None)
+        return self.by_id.get(self.chosen or "")
 
     @cached_property
     def attacks(self) -> tuple[str, ...]:

@@ -116,8 +116,8 @@ def duration(seconds: float | None) -> str:
     >>> duration(None), duration(2.648), duration(42.3), duration(125), duration(7300)
     ('-', '2.6 s', '42 s', '2 min 05 s', '2 h 01 min')
     """
-    if seconds is None:
-        return "-"
+    if seconds is None or not math.isfinite(seconds):
+        return number(seconds)
     if seconds < 60:
         return f"{seconds:.{1 if seconds < 10 else 0}f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -47,6 +47,11 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
     return found["records"], from_table(found["counts"])
 
 
+def rows_of(counts: Counts, rows: NDArray[np.bool_]) -> Counts:
+    """The counts of some of the records, by a mask [n]."""
+    return from_table(table(counts)[rows])
+
+
 def mean_ser_change(
     folders: Sequence[Path], baselines: Sequence[Path]
 ) -> dict[str, float] | None:

@@ -13,34 +13,44 @@
     tip.style.left = `${left}px`;
     tip.style.top = `${above > 0 ? above : box.bottom + 8}px`;
   };
+  let kept = "";  // the trial that a click has marked
   const show = (item) => {
-    tip.textContent = item.dataset.tip;
+    tip.textContent = item.getAttribute("aria-label");
     tip.hidden = false;
     place(item);
     if (item.dataset.trial) about(item.dataset.trial).forEach((other) => other.classList.add("hl"));
   };
   const hide = (item) => {
     tip.hidden = true;
-    const kept = document.getElementById("highlight")?.value;
     if (item.dataset.trial && item.dataset.trial !== kept)
       about(item.dataset.trial).forEach((other) => other.classList.remove("hl"));
   };
-  all("[data-tip]").forEach((item) => {
+  const mark = (item) => {
+    kept = item.dataset.trial === kept ? "" : item.dataset.trial;
+    all(".hl").forEach((other) => other.classList.remove("hl"));
+    all("svg.chart [data-trial]").forEach((other) =>
+      other.classList.toggle("dim", kept !== "" && other.dataset.trial !== kept));
+    if (kept) about(kept).forEach((other) => other.classList.add("hl"));
+  };
+  const points = all(".point[role=img]");
+  points.forEach((item) => {
     item.addEventListener("pointerenter", () => show(item));
     item.addEventListener("pointerleave", () => hide(item));
     item.addEventListener("focus", () => show(item));
     item.addEventListener("blur", () => hide(item));
+    item.addEventListener("click", () => mark(item));
+    item.addEventListener("keydown", (event) => { if (event.key === "Enter") mark(item); });
   });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
   // The focus scrolls its point into view: the words follow it, those of the mouse go.
   document.addEventListener("scroll", () => {
     const focused = document.activeElement;
-    if (focused?.dataset?.tip) place(focused); else tip.hidden = true;
+    if (focused?.matches?.(".point")) place(focused); else tip.hidden = true;
   }, { passive: true });
 
   // One stop of the tab key for each chart; arrows go from point to point.
   all("svg.chart").forEach((chart) => {
-    const points = all(".point[data-tip]", chart);
+    const points = all(".point[role=img]", chart);
     points.forEach((point, place) => {
       point.setAttribute("tabindex", place ? "-1" : "0");
       point.addEventListener("keydown", (event) => {
@@ -54,16 +64,6 @@
         next.focus();
       });
     });
-  });
-
-  // Controls are there only where they can work.
-  all(".controls").forEach((controls) => { controls.hidden = false; });
-  const highlight = document.getElementById("highlight");
-  highlight?.addEventListener("change", () => {
-    all(".hl").forEach((item) => item.classList.remove("hl"));
-    all("svg.chart [data-trial]").forEach((item) =>
-      item.classList.toggle("dim", highlight.value !== "" && item.dataset.trial !== highlight.value));
-    if (highlight.value) about(highlight.value).forEach((item) => item.classList.add("hl"));
   });
 
   // Tables that sort by a click on a column's name.

@@ -20,7 +20,9 @@ def init(
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Guaranteed epsilon of private trials; default: 8."),
+        typer.Option(
+            help="Guaranteed epsilon of the private trials together; default: 8."
+        ),
     ] = None,
     num_records: Annotated[
         int | None,
@@ -71,10 +73,10 @@ def init(
         epsilon = 8.0
         if sys.stdin.isatty() and not as_json:
             epsilon = float(typer.prompt("epsilon", default=epsilon))
-    if not LEAST_TARGET_EPSILON <= epsilon < float("inf"):
+    least = 2 * LEAST_TARGET_EPSILON  # of two trials
+    if not least <= epsilon < float("inf"):
         raise InvalidInput(
-            f"expected --epsilon at least {LEAST_TARGET_EPSILON:g} and finite, got"
-            f" {epsilon}"
+            f"expected --epsilon at least {least:g} and finite, got {epsilon}"
         )
     labels = None if schema is None else read_schema(schema)
     begun = start(

@@ -1,7 +1,7 @@
 """`sweep ledger`: the spend of all sweeps together on each data set."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,6 +22,10 @@ def ledger(
             help="Delta of the composition; default: the smallest one charged."
         ),
     ] = None,
+    by: Annotated[
+        Literal["data", "sweep"],
+        typer.Option(help="A row for each data set, or for each sweep on it alone."),
+    ] = "data",
     check: Annotated[
         bool,
         typer.Option(
@@ -34,6 +38,8 @@ def ledger(
     as_json: JsonFlag = False,
 ) -> None:
     """Show the privacy spend per data set, composed over all releases.
+
+    --by sweep composes those of each sweep alone: the sums of such rows are no bound.
 
     --check reports damage to the ledger, and epochs of the sweeps in $SWEEP_HOME
     without an entry. The exit code is 1 for either. --repair only adds entries, which
@@ -73,7 +79,10 @@ def ledger(
     ]
     if dataset is not None and not wanted:
         raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
-    spends = [book.spend(key, delta=delta) for key in wanted]
+    if by == "sweep":
+        spends = [each for key in wanted for each in book.by_sweep(key, delta=delta)]
+    else:
+        spends = [book.spend(key, delta=delta) for key in wanted]
     if as_json:
         earlier = [asdict(each) for each in affected(sweeps, settings)]
         print_json(
@@ -111,6 +120,7 @@ def ledger(
             )
         row = (
             f"{spend.dataset_name} {spend.dataset[:12]}".strip(),
+            *([spend.sweeps[0].rpartition("@")[0]] if by == "sweep" else []),
             str(spend.num_trials),
             epsilon,
             format_delta(spend.total.delta),
@@ -121,6 +131,7 @@ def ledger(
         rows.append(row)
     head = (
         "data set",
+        *(["sweep"] if by == "sweep" else []),
         "trials",
         "epsilon",
         "delta",

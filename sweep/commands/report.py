@@ -32,10 +32,10 @@ def report(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a report of a sweep: an HTML page, charts as PNG, and its data as CSV.
+    """Write a report of a sweep: an HTML page, charts as SVG, and its data as CSV.
 
     The page needs no network. It recommends a trial at an epsilon and shows the Pareto
-    front of error, epsilon and leakage, what mattered, attacks and the privacy card.
+    front of error and epsilon, leakage, what mattered, spending and the privacy card.
     """
     from sweep.results.report_files import write
     from sweep.settings import from_environment
@@ -47,6 +47,6 @@ def report(
     if as_json:
         print_json("report", made.summary())
         return
-    say(": ".join(made.sweep.answer), style="bold")
+    say("; ".join([made.sweep.answer.headline, *made.sweep.answer.below]), style="bold")
     say(f"report: {made.page} ({made.page.stat().st_size / 1024:.0f} KiB)")
-    say(f"its data as CSV, and charts as PNG, are beside it ({len(made.beside)} files)")
+    say(f"its data as CSV, and charts as SVG, are beside it ({len(made.beside)} files)")

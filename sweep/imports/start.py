@@ -1,10 +1,12 @@
 """`sweep init`: from a file of utterances to a folder for `sweep run`."""
 
 import json
+import math
 import os
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -15,11 +17,14 @@ from sweep import imports
 from sweep.imports.corpus import cut_of, write_corpus
 from sweep.imports.inspection import FEW, Inspection, read_as, reading, unread
 from trainables import formats
+from trainables.config.mechanism import default_delta
 from trainables.data.formats import Source
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
 from trainables.data.sizes import require_near, rounded_size
 from trainables.data.storage import PARTS
+from trainables.dp.accounting.gaussian import gaussian_epsilon
+from trainables.dp.accounting.privacy_semantics import nearest_gaussian_mu
 from trainables.errors import InvalidInput
 from trainables.formats import argument
 
@@ -28,6 +33,7 @@ _SMALL = 100
 LEAST_BATCH = (
     2  # a record for each worker of the template's eDP-SGD, which divide a batch
 )
+_PRIVATE = 2  # private trials of the template
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 
@@ -170,7 +176,9 @@ def start(
 
 
 def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
-    """The starting space, commented YAML for editing."""
+    """The starting space, commented YAML for editing. `epsilon` is that of its private
+    trials together.
+    """
     template = (
         resources.files(imports).joinpath("space.yaml.template").read_text("utf-8")
     )
@@ -183,8 +191,19 @@ def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
         epsilon=repr(epsilon).removesuffix(
             ".0"
         ),  # rounded, it may exceed what was asked
+        target=_target(epsilon, delta=default_delta(num_records)),
         batch=min(64, max(LEAST_BATCH, num_records // 16 * LEAST_BATCH)),
     )
+
+
+def _target(epsilon: float, *, delta: float) -> float:
+    """The epsilon of each of the template's private trials, rounded down, whose
+    composition is at most `epsilon`: that of Gaussian mechanisms of equal noise. The
+    heads are one; a sampled trial of the same epsilon composes to a little less.
+    """
+    mu = nearest_gaussian_mu(epsilon, delta=delta)
+    alone = gaussian_epsilon(mu / math.sqrt(_PRIVATE), delta)
+    return float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(alone))
 
 
 def _require_labels(counted: Inspection, source: Source) -> None:

@@ -358,7 +358,12 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
         return None, str(problem)
     beside = _beside_total(folder, {entry.trial for entry in own_entries} & exempt)
     total = with_risk(total, releases)
-    return replace(total, unaccounted=(*total.unaccounted, *beside)), refused
+    # An interrupted attempt is a release, and no trial that a reader would count.
+    number = len({entry.trial for entry in entries})
+    return (
+        replace(total, num_releases=number, unaccounted=(*total.unaccounted, *beside)),
+        refused,
+    )
 
 
 def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:

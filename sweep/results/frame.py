@@ -22,6 +22,7 @@ from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables.attacks import audited
 from trainables.config.mechanism import claims_privacy
 from trainables.errors import InvalidData
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
@@ -202,16 +203,14 @@ def summary(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, ob
     }
 
 
-def trials_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
-    """One row a trial, by its id: plan, axes by their paths, epsilon, ratios to the
-    baseline and to the prior, whether it is Pareto-optimal, and every figure by its
-    name. The attribute `curator_only` names the columns that no epsilon covers;
-    `public` leaves them out, and the folders of files.
+def table(
+    found: Sequence[Row], *, public: bool = False
+) -> tuple[list[dict[str, object]], set[str]]:
+    """The columns of `trials_frame` for each row, the id of the trial first, and the
+    names of those that no epsilon covers. `public` as there.
     """
-    import pandas as pd
-
     made, hidden = [], set[str]()
-    for row in rows(read(folder)):
+    for row in found:
         record, plan = row.record, row.record.plan
         ratios = {f"{name}_ratio": value for name, value in row.ratios.items()}
         own = {
@@ -225,14 +224,19 @@ def trials_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
             **ratios,
             "ratio_to_prior": row.prior_ratio,
             "pareto_optimal": row.pareto_optimal,
-        }
-        own |= {
-            name: value for name, value in record.metrics.items() if name not in own
+            "epsilon_compared": select.compared(record, EPSILON),
         }
         secret = {
             name
             for name in (*record.metrics, EPSILON_PAPER)
             if not plan.may_publish(name) or plan.reveals_count(name)
+        }
+        if plan.is_config:
+            claim = audited(plan.config.data.split)
+            own["epsilon_claimed"] = record.metrics.get(claim)
+            secret |= {"epsilon_claimed"} if claim in secret else set()
+        own |= {
+            name: value for name, value in record.metrics.items() if name not in own
         }
         if LEAKAGE in secret:
             secret.add(f"{LEAKAGE}_ratio")
@@ -247,6 +251,22 @@ def trials_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
                 if name not in secret
             }
         made.append(own)
+    return made, hidden
+
+
+def trials_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
+    """One row a trial, by its id: plan, axes by their paths, epsilon, ratios to the
+    baseline and to the prior, whether it is Pareto-optimal, and every figure by its
+    name. The attribute `curator_only` names the columns that no epsilon covers;
+    `public` leaves them out, and the folders of files.
+    """
+    return framed(*table(rows(read(folder)), public=public))
+
+
+def framed(made: Sequence[Mapping[str, object]], hidden: set[str]) -> pd.DataFrame:
+    """What `table` gives, as a frame."""
+    import pandas as pd
+
     frame = pd.DataFrame(made, columns=None if made else ["trial"]).set_index("trial")
     frame.attrs["curator_only"] = sorted(hidden)
     return frame

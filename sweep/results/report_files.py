@@ -5,28 +5,28 @@ tables.
 import shlex
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from dashboards import charts, report, results
-from dashboards.render import png
+from dashboards import charts, render, report, results
+from dashboards.results import Answer
 from search_spaces.expansion import rank
 from search_spaces.paths import label, short
-from sweep.results import frame, select
+from sweep.results import curves, frame, select
 from sweep.results.exported import damages
 from sweep.results.importance import Importance, advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
 from sweep.results.utility_gap import Gap, gap
+from sweep.settings import from_environment
+from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables.attacks import audited
-from trainables.config.mechanism import claims_privacy
+from trainables import figures
 from trainables.errors import InvalidData, InvalidInput
-from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.io.documents import format_yaml
 
 
@@ -55,23 +55,25 @@ def gather(
     for sentence in damages(folder, finished).values():
         raise InvalidData(sentence)
     paths = varied_paths([record.plan for record in records])
+    made, hidden = frame.table(frame.rows(records), public=public)
+    begun = zip(records, made, strict=True)
     trials = tuple(
-        _trial(row, public=public, paths=paths)
-        for row in frame.rows(records)
-        if row.record.status is not TrialStatus.PLANNED
+        _trial(record.plan, columns, public=public, paths=paths)
+        for record, columns in begun
+        if record.status is not TrialStatus.PLANNED
     )
     about, space, document = folder.about(), folder.space(), folder.state().space
     found: Gap | None = None
-    answer: tuple[str, ...] = ("no trial other than baselines has finished",)
+    answer = Answer(headline="no trial other than baselines has finished")
     by = ""
     try:
         if (found := gap(records, limit=epsilon_max)) is not None:
-            answer = found.answer()
+            answer = _answer(found, public=public)
             if found.best is not None:
                 allowed = select.candidates(records, epsilon_max=epsilon_max)
                 by = select.metric_of_choice(allowed)
     except InvalidInput as problem:
-        answer = (str(problem),)
+        answer = Answer(headline=str(problem))
     mattered, next_steps = Importance(), list[str]()
     with suppress(
         InvalidInput
@@ -79,25 +81,21 @@ def gather(
         if not public:
             mattered = importance(records)
             next_steps = advice(records, partial(frame.change_between, folder))
-    folders = (
-        [p for record in records for p in paths_in(record.plan.fields)]
-        if public
-        else []
-    )
+    epochs = frame.epochs_frame(folder, public=public)
     ids = {record.plan.id for record in records}
     tables = {
-        TRIALS: frame.trials_frame(folder, public=public),
-        EPOCHS: frame.epochs_frame(folder, public=public),
+        TRIALS: frame.framed(made, hidden),
+        EPOCHS: epochs[epochs.index.isin(ids)],
     }
-    tables = {name: made[made.index.isin(ids)] for name, made in tables.items()}
     sweep = results.Sweep(
         name=folder.name,
         dataset=_most_common([r.plan.config.data.name for r in finished]),
         model=_most_common([r.plan.config.model.name for r in finished]),
         trials=trials,
         epsilon_max=epsilon_max,
-        answer=tuple(in_text(words, folders) for words in answer),
+        answer=answer,
         chosen_by=by,
+        headline=select.headline(records),
         public=public,
         description=" ".join(space.description.split()),
         source=space.source,
@@ -117,20 +115,48 @@ def gather(
         explains=mattered.explained,
         next_steps=tuple(next_steps),
         files={
-            name: frame.csv_text(made) for name, made in tables.items() if len(made)
+            name: frame.csv_text(kept) for name, kept in tables.items() if len(kept)
         },
+        seconds=sum(record.seconds for record in records),
+        curves=curves.learning_curves(folder, records, public=public),
+        spending=curves.spending(folder, records),
     )
     if found is None or found.best is None:
         return sweep
     from sweep.results.export import card_of  # which imports the accounting library
 
-    plan = found.best.plan
-    return replace(
+    best, plan = found.best, found.best.plan
+    card = card_of(folder, best)
+    sweep = replace(
         sweep,
         chosen=plan.id,
         config=format_yaml(without_folders(plan.fields) if public else plan.fields),
-        card=card_of(folder, found.best),
+        card=card,
         delta=None if public and plan.reveals_count("delta") else plan.delta,
+    )
+    if public:
+        return sweep
+    base = found.baselines[0].of_seed(plan.seed) if found.baselines else None
+    sides = [best] if base is None else [best, base]
+    return replace(
+        sweep,
+        roc=curves.roc(folder, best, base, card),
+        labels=curves.label_errors(folder, sides, from_environment()),
+    )
+
+
+def _answer(found: Gap, *, public: bool) -> Answer:
+    """The answer in words, without the folders of files where it is `public`."""
+    plan = None if found.best is None else found.best.plan
+    places = tuple(paths_in(plan.fields)) if public and plan is not None else ()
+    headline, *below = (in_text(words, places) for words in found.headline())
+    seed = 0 if plan is None else plan.seed
+    return Answer(
+        headline=headline,
+        below=tuple(below),
+        compared_with=tuple(g.of_seed(seed).plan.id for g in found.baselines),
+        same_model=found.is_beside_same_model,
+        is_useful=found.is_useful,
     )
 
 
@@ -146,40 +172,19 @@ def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
     return parts[corpus]
 
 
-def _trial(row: frame.Row, *, public: bool, paths: Sequence[str]) -> results.Trial:
-    record, plan = row.record, row.record.plan
+def _trial(
+    plan: PlannedTrial,
+    columns: Mapping[str, object],
+    *,
+    public: bool,
+    paths: Sequence[str],
+) -> results.Trial:
+    """A row of the table, with the values of the axes as their fields give them."""
     folders = tuple(paths_in(plan.fields)) if public else ()
-
-    is_hidden = public and plan.reveals_count(EPSILON_PAPER)
-    privacy = (
-        plan.config.privacy if claims_privacy(plan.engine) and plan.is_config else None
-    )
     return results.Trial(
         id=plan.id,
-        name=in_text(plan.name, folders),
-        engine=plan.engine,
-        decay=privacy.noise_decay.kind if privacy else "none",
-        status=record.status,
-        baseline=plan.baseline and not select.is_prior(record),
-        epochs_done=record.epochs_done,
-        seconds=record.seconds,
-        epsilon=select.value(record, EPSILON),
-        compared_epsilon=select.compared(record, EPSILON),
-        epsilon_paper=None if is_hidden else select.value(record, EPSILON_PAPER),
-        metrics={
-            name: value
-            for name, value in record.metrics.items()
-            if not public or plan.may_publish(name)
-        },
-        reason=in_text(record.reason or "", folders),
-        on_front=row.pareto_optimal,
-        claimed=record.metrics.get(audited(plan.config.data.split))
-        if plan.is_config
-        else None,
-        data=plan.config.data.model_dump_json() if plan.is_config else "",
-        baseline_id=row.baseline_id,
-        time_factor=row.ratios.get("seconds_epoch"),
-        values={
+        columns=columns,
+        axes={
             label(path): in_text(short(value), folders)
             if (at := rank(value)) is None
             else at
@@ -216,8 +221,9 @@ class ReportFiles:
             "trial": self.sweep.chosen,
             "name": chosen.name if chosen else None,
             "chosen_by": self.sweep.chosen_by or None,
-            "reason": None if chosen else self.sweep.answer[0],
-            "metrics": dict(chosen.metrics) if chosen else None,
+            "reason": None if chosen else self.sweep.answer.headline,
+            "metrics": chosen
+            and {n: v for n, v in chosen.columns.items() if n in figures.registry()},
         }
 
 
@@ -239,9 +245,10 @@ def write(
     (target / CHARTS).mkdir(parents=True, exist_ok=True)
     # An earlier report for the curator has more files than a public one.
     charted = [
-        p
-        for p in (target / CHARTS).glob("*.png")
-        if p.name.startswith(charts.BEGINNINGS)
+        path
+        for path in (target / CHARTS).glob("*.*g")
+        if path.suffix in (".svg", ".png")  # pictures were PNG before
+        and (path.stem in charts.NAMES or path.stem.startswith(charts.SLICE))
     ]
     for path in (*charted, *(target / name for name in (PAGE, TRIALS, EPOCHS))):
         path.unlink(missing_ok=True)
@@ -249,9 +256,10 @@ def write(
     for name, text in sweep.files.items():
         (target / name).write_text(text, encoding="utf-8")
         beside.append(name)
-    for chart in charts.every(sweep):
-        (target / CHARTS / f"{chart.name}.png").write_bytes(png(chart))
-        beside.append(f"{CHARTS}/{chart.name}.png")
+    for chart in (one for part in charts.every(sweep).values() for one in part):
+        name = f"{CHARTS}/{chart.name}.svg"
+        (target / name).write_text(render.file(chart), encoding="utf-8")
+        beside.append(name)
     page = target / PAGE
     page.write_text(report.html(sweep), encoding="utf-8")
     return ReportFiles(sweep=sweep, page=page, beside=tuple(beside))

@@ -52,6 +52,17 @@ class Gap:
         return self.best is None or is_large or not self.is_useful
 
     @property
+    def is_beside_same_model(self) -> bool:
+        """Whether the nearest baseline has the model of the best trial, and no
+        privacy.
+        """
+        if self.best is None or not self.baselines:
+            return False
+        base = self.baselines[0].records[0]
+        is_open = math.isinf(epsilon_of(base))
+        return is_open and select.model_of(base) == select.model_of(self.best)
+
+    @property
     def is_useful(self) -> bool:
         """Whether the best trial beats a model that learned nothing."""
         return self.best is not None and self._beats_nothing(
@@ -110,18 +121,42 @@ class Gap:
             f" learned nothing has {figures.label(self.figure)} {nothing}",
         )
 
+    def headline(self) -> tuple[str, ...]:
+        """The answer in a few words, and what stands below it: the interval, and the
+        error beside each baseline's.
+        """
+        if self.best is None:
+            return tuple(self.answer()[0].split("; ", 1))
+        if not self.is_useful:
+            return self.answer()
+        limit = formats.number(self.limit)
+        where = "" if self.corpus is None else f" on {self.corpus}"
+        error, between = self._measured(self.best)
+        ends = [f"95 % interval {between}"] if between else []
+        beside = (words.lstrip(",; ") for words in self._beside_baselines())
+        name = self.best.plan.name
+        return f"at ε ≤ {limit}{where} use {name}: {error}", *ends, *beside
+
     def _error(self, record: TrialRecord) -> str:
         """The test figure of a trial in words, with its 95 % interval."""
+        error, between = self._measured(record)
+        return f"{error} ({between})" if between else error
+
+    def _measured(self, record: TrialRecord) -> tuple[str, str]:
+        """The test figure of a trial in words, and its 95 % interval, empty where it
+        was not computed.
+        """
         found = select.value(record, self.figure)
         if self.figure != "ser" or found is None:
-            return f"{figures.label(self.figure)} {formats.figure(self.figure, found)}"
+            shown = formats.figure(self.figure, found)
+            return f"{figures.label(self.figure)} {shown}", ""
         between = select.interval_of(record)
         bounds = (
             ""
             if between is None
-            else " ({:.1f} to {:.1f})".format(*(100 * x for x in between))
+            else "{:.1f} to {:.1f}".format(*(100 * x for x in between))
         )
-        return f"{100 * found:.1f} errors in 100{bounds}"
+        return f"{100 * found:.1f} errors in 100", bounds
 
     def _beside_baselines(self) -> list[str]:
         if not self.baselines:

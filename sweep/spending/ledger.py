@@ -258,26 +258,23 @@ class Ledger:
         name, shared = self.key.name_of(fingerprint), self.key.overlaps(fingerprint)
         counted = self._about({name, *shared})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
-        compose = partial(certify, delta=at, effort="exact")
-        releases = [entry.release for entry in counted]
-        finite = [what for what in releases if not what.reasons]
         return Spend(
             dataset=name,
             dataset_name=next((e.dataset_name for e in self._about({name})), ""),
-            total=with_risk(compose(releases), releases),
-            accounted=compose(finite),
-            num_trials=len(
-                {(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}
-            ),
-            num_unaccounted=len(releases) - len(finite),
-            sweeps=tuple({entry.sweep_id: entry.sweep for entry in counted}.values()),
             shared=shared,
             recognised=self.key.is_registered(fingerprint),
-            by_unit={
-                unit: compose([what for what in finite if what.unit == unit])
-                for unit in sorted({what.unit for what in releases})
-            },
+            **_composed(counted, delta=at),
         )
+
+    def by_sweep(self, fingerprint: str, *, delta: float | None = None) -> list[Spend]:
+        """As `spend`, of each sweep on these records alone, at one delta."""
+        whole = self.spend(fingerprint, delta=delta)
+        counted = self._about({whole.dataset, *whole.shared})
+        own: dict[str, list[Entry]] = {}
+        for entry in counted:
+            own.setdefault(entry.sweep_id, []).append(entry)
+        at = whole.total.delta
+        return [replace(whole, **_composed(e, delta=at)) for e in own.values()]
 
     def require_within(
         self,
@@ -362,6 +359,26 @@ class Ledger:
             _put(account, self._about(names))  # which raises where a key was lost
             self._accounts[names] = account
         return self._accounts[names]
+
+
+def _composed(counted: Sequence[Entry], *, delta: float) -> dict[str, Any]:
+    """The fields of a `Spend` that follow from its entries."""
+    compose = partial(certify, delta=delta, effort="exact")
+    releases = [entry.release for entry in counted]
+    finite = [what for what in releases if not what.reasons]
+    return {
+        "total": with_risk(compose(releases), releases),
+        "accounted": compose(finite),
+        "num_trials": len(
+            {(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}
+        ),
+        "num_unaccounted": len(releases) - len(finite),
+        "sweeps": tuple({e.sweep_id: e.sweep for e in counted}.values()),
+        "by_unit": {
+            unit: compose([what for what in finite if what.unit == unit])
+            for unit in sorted({what.unit for what in releases})
+        },
+    }
 
 
 def _key(entry: Entry) -> Hashable:

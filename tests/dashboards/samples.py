@@ -1,9 +1,18 @@
 """A sweep as a report takes it, small and made up, with every kind of trial in it."""
 
 import math
+from dataclasses import replace
 from functools import cache
 
-from dashboards.results import Sweep, Trial
+from dashboards.results import (
+    Answer,
+    Curve,
+    LabelErrors,
+    Roc,
+    Spending,
+    Sweep,
+    Trial,
+)
 from trainables.attacks import strongest
 from trainables.cards import card as cards
 from trainables.config.mechanism import build
@@ -13,8 +22,9 @@ from trainables.dp.accounting import account
 INJECTED = "<script>alert('x')</script> & \"quoted\""
 
 
-def trial(trial_id, engine, ser, epsilon, **fields):
-    """A finished trial with intervals and one attack."""
+def trial(trial_id, engine, ser, epsilon, *, axes=None, **fields):
+    """A finished trial with intervals and one attack; `fields` are columns."""
+    axes = axes or {}
     metrics = {
         "ser": ser,
         "ser_low": ser - 0.02,
@@ -36,23 +46,29 @@ def trial(trial_id, engine, ser, epsilon, **fields):
     }
     best = strongest(metrics)
     metrics |= {} if best is None else best.figures()
-    return Trial(
-        id=trial_id,
-        name=fields.pop("name", trial_id),
-        engine=engine,
-        decay=fields.pop("decay", "none"),
-        status="done",
-        baseline=engine == "sgd",
-        baseline_id=None if engine == "sgd" else "aaaa",
-        time_factor=None if engine == "sgd" else 1.5,
-        epochs_done=3,
-        seconds=6.0,
-        epsilon=epsilon,
-        compared_epsilon=fields.pop("compared_epsilon", epsilon),
-        epsilon_paper=fields.pop("epsilon_paper", None),
-        metrics=metrics,
+    is_baseline = engine == "sgd"
+    columns = {
+        "name": trial_id,
+        "engine": engine,
+        "decay": "none",
+        "status": "done",
+        "baseline": is_baseline,
+        "compared_with": None if is_baseline else "aaaa",
+        "seconds_epoch_ratio": None if is_baseline else 1.5,
+        "seconds_ratio": None if is_baseline else 1.5,
+        "epochs_done": 3,
+        "seconds": 4.0 if is_baseline else 6.0,
+        "epsilon": epsilon,
+        "epsilon_compared": epsilon,
+        **metrics,
         **fields,
-    )
+    }
+    return Trial(id=trial_id, columns=columns, axes=axes)
+
+
+def changed(trial, **columns):
+    """The trial with other columns."""
+    return replace(trial, columns={**trial.columns, **columns})
 
 
 @cache
@@ -77,31 +93,28 @@ def card():
 
 def sweep(**fields):
     """SGD, eDP-SGD with three decays, DP-SGD at two epsilons, one refused trial."""
-    refused = Trial(
-        id="ffff",
-        name="refused one",
-        engine="edp_sgd",
-        decay="none",
-        status="refused",
-        baseline=False,
-        epochs_done=0,
-        seconds=0.0,
-        epsilon=1e9,
-        reason="epsilon 1e+09 exceeds the budget",
-    )
+    columns = {
+        "name": "refused one",
+        "engine": "edp_sgd",
+        "status": "refused",
+        "seconds": 0.0,
+        "epsilon": 1e9,
+        "reason": "epsilon 1e+09 exceeds the budget",
+    }
+    refused = Trial(id="ffff", columns=columns)
     trials = (
         trial("aaaa", "sgd", 0.10, math.inf),
         trial(
             *("bbbb", "edp_sgd", 0.15, 6e5),
             epsilon_paper=7.7e4,
-            values={"C": 0.5, "decay": "none"},
+            axes={"C": 0.5, "decay": "none"},
         ),
         trial("b2b2", "edp_sgd", 0.14, 6e7, epsilon_paper=7.7e6, name="edp, z0=0.001"),
         trial(
             *("cccc", "edp_sgd", 0.12, 2e6),
             epsilon_paper=2e5,
             decay="linear",
-            values={"decay": "linear:0.1"},
+            axes={"decay": "linear:0.1"},
         ),
         trial("dddd", "edp_sgd", 0.13, 1e6, epsilon_paper=1e5, decay="exponential"),
         trial(
@@ -110,10 +123,10 @@ def sweep(**fields):
             0.55,
             8.0,
             name=f"dp {INJECTED}",
-            on_front=True,
-            values={"C": 1.0},
+            pareto_optimal=True,
+            axes={"C": 1.0},
         ),
-        trial("e2e2", "dp_sgd", 0.41, 50.0, on_front=True, values={"C": 10.0}),
+        trial("e2e2", "dp_sgd", 0.41, 50.0, pareto_optimal=True, axes={"C": 10.0}),
         refused,
     )
     defaults = {
@@ -122,9 +135,36 @@ def sweep(**fields):
         "model": "clc",
         "trials": trials,
         **{"epsilon_max": 8.0, "chosen": "eeee", "chosen_by": "validation_ser"},
-        "answer": (
-            f"at epsilon ≤ 8 use dp {INJECTED}",
-            "55.0 errors in 100, 5.5 times those of SGD",
+        "answer": Answer(
+            headline=f"at ε ≤ 8 use dp {INJECTED}: 55.0 errors in 100",
+            below=("95 % interval 53.0 to 57.0", "5.5 times those of SGD"),
+            compared_with=("aaaa",),
+        ),
+        "seconds": 40.0,
+        "curves": (
+            Curve(trial="aaaa", points=((1.0, 0.4), (2.0, 0.2), (3.0, 0.11))),
+            Curve(trial="bbbb", points=((1.0, 0.5), (2.0, 0.3), (3.0, 0.16))),
+            Curve(trial="eeee", points=((1.0, 0.8), (2.0, 0.6), (3.0, 0.56))),
+        ),
+        "roc": Roc(
+            measured=(
+                Curve(trial="eeee", points=((0.001, 0.001), (0.01, 0.02), (1.0, 1.0))),
+                Curve(trial="aaaa", points=((0.001, 0.004), (0.01, 0.04), (1.0, 1.0))),
+            ),
+            attack="shadow",
+            allows=((0.001, 0.03), (0.01, 0.25), (0.1, 0.7), (1.0, 1.0)),
+            allowed_auc=0.881,
+        ),
+        "spending": Spending(
+            points=((1.764e9, 2.0), (1.764e9 + 60, 8.0)), limit=20.0, delta=1e-5
+        ),
+        "labels": tuple(
+            LabelErrors(
+                label=name,
+                num_records=number,
+                figures={"eeee": (0.5, 0.4), "aaaa": (0.1, None)},
+            )
+            for name, number in (("flight", 600), ("airfare", 48))
         ),
         "description": f"A sample {INJECTED}",
         "created": "2026-11-21 07:00 UTC",

@@ -16,6 +16,7 @@ pytestmark = [
     pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
 ]
 _SIZES = {"desktop": (1400, 900), "phone": (390, 844)}
+_TILES = ("guarantee", "measured", "cost", "spent")
 _TAB, _RIGHT, _ESCAPE = "Tab", "ArrowRight", "Escape"
 # Where `npm install axe-core` puts it; $AXE_CORE names another place.
 _AXE = Path(os.environ.get("AXE_CORE", "node_modules/axe-core/axe.min.js"))
@@ -42,26 +43,41 @@ def test_the_page_renders_without_a_complaint_and_fits(window, page, size):
     assert window.complaints() == []
     assert window.run("return document.documentElement.scrollWidth") <= width
     drawn = "[...document.querySelectorAll('svg.chart')].filter(e => e.getClientRects().length)"
-    # One chart of error, one of leakage, two slices.
-    assert window.run(f"return {drawn}.length") == 4
+    assert window.run(f"return {drawn}.length") == 8
     assert window.run(
         f"return {drawn}.every(e => e.getBoundingClientRect().width > 200)"
     )
 
 
-def test_a_select_highlights_a_trial(window, page):
-    window.open(page)
-    choose = """
-        const choice = document.querySelector(arguments[0]);
-        choice.value = arguments[1];
-        choice.dispatchEvent(new Event('change'));
+@pytest.mark.parametrize("size", _SIZES)
+def test_the_first_screen_answers_every_question(window, page, size):
+    """Which model, how good, private and leaky, at what cost, and what next; and on a
+    desktop the frontier, whole.
     """
-    window.run(choose, "#highlight", "eeee")
-    assert (
-        window.run("return document.querySelectorAll('tr.hl[data-trial=eeee]').length")
-        >= 2
-    )
+    width, height = _SIZES[size]
+    window.resize(width, height)
+    window.open(page)
+    names = [".hero h2", ".sub", *(f"#{n}" for n in _TILES), ".next"]
+    names += [".seen figcaption"] if size == "desktop" else [".seen svg"]
+    for name in names:
+        place = "top" if size == "phone" else "bottom"
+        box = f"document.querySelector('{name}').getBoundingClientRect().{place}"
+        assert 0 < window.run(f"return {box}") < height, name
+
+
+def test_a_click_on_a_point_marks_its_trial_everywhere(window, page):
+    window.open(page)
+    click = """
+        document.querySelector('#frontier-epsilon [data-trial=eeee]')
+            .dispatchEvent(new Event('click'));
+    """
+    marked = "return document.querySelectorAll('tr.hl[data-trial=eeee]').length"
+    window.run(click)
+    assert window.run(marked) >= 2
     assert window.run("return document.querySelectorAll('svg .dim').length") > 0
+    window.run(click)
+    assert window.run(marked) == 0
+    assert window.run("return document.querySelectorAll('svg .dim').length") == 0
     assert window.complaints() == []
 
 
@@ -70,8 +86,8 @@ def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
 ):
     window.resize(*_SIZES["desktop"])
     window.open(page)
-    window.run("document.querySelector('#highlight').focus()")
-    window.keys(_TAB)  # this scrolls the chart into view
+    window.run("[...document.querySelectorAll('nav a')].pop().focus()")
+    window.keys(_TAB)
     window.run(
         "return new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))"
     )
@@ -81,14 +97,14 @@ def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
     )
     assert window.run(focused) == "eeee"  # the smallest epsilon stands first
     assert window.run(tip).startswith("dp ")
-    assert "SER 0.5500" in window.run(tip)
+    assert "55.0 errors in 100" in window.run(tip)
     window.keys(_RIGHT)
     assert window.run(focused) == "e2e2"
     window.keys(_ESCAPE)
     assert window.run(tip) == ""
     window.keys(_TAB)
     assert window.run("return document.activeElement.closest('svg')?.id") == (
-        "leakage-epsilon"
+        "learning-curves"
     )
 
 
@@ -110,10 +126,6 @@ def test_without_scripts_every_chart_is_there(window, tmp_path):
     window.open(bare.as_uri())
     hidden = "[...document.querySelectorAll('svg.chart')].filter(e => !e.getClientRects().length)"
     assert window.run(f"return {hidden}.length") == 0
-    assert (
-        window.run("return document.querySelector('.controls').getClientRects().length")
-        == 0
-    )
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "print"])

@@ -3,53 +3,22 @@ given.
 """
 
 import math
+import re
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import escape
 from xml.etree import ElementTree
 
 import pytest
 
-from dashboards import charts, render, report
+from dashboards import charts, palette, render, report
 from dashboards.render import svg
+from dashboards.results import Answer, Curve, Roc, Spending, Trial
 from tests.dashboards import samples
+from tests.dashboards.pages import Page, cells_of
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
 
 SVG = "{http://www.w3.org/2000/svg}"
-VOID = {"meta", "link"}
-
-
-class Page(HTMLParser):
-    """The page's elements, its text, and whether every element that opens also
-    closes.
-    """
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements = []
-        self.open = []
-        self.words = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, {key: value or "" for key, value in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] not in ("style", "script"):
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-    def having(self, name):
-        return [attributes for _, attributes in self.elements if name in attributes]
 
 
 @pytest.fixture(scope="module")
@@ -68,23 +37,29 @@ def text_of(**fields):
 
 
 def test_the_answer_comes_first_and_says_what_it_costs(page):
-    words = ("At epsilon ≤ 8 use dp ", "55.0 errors in 100, 5.5 times those of SGD.")
-    words += (
-        "1.5 times the baseline",
-        "Words",
-        "Error, epsilon and leakage",
-        "What mattered",
-    )
-    words += ("Membership attacks", "epsilon 1e+09 exceeds the budget")
+    words = ("At ε ≤ 8 use dp ", ": 55.0 errors in 100", "5.5 times those of SGD")
+    words += ("ε = 8", "AUC 0.550", "0.881 allowed", "1.5 times aaaa.")
+    words += ("All 7 trials: 40 s", "ε = ∞", "Next", "Learning and time")
+    words += ("Every attack on every trial", "Errors by label")
+    words += ("epsilon 1e+09 exceeds the budget",)
     places = [page.text.rindex(each) for each in words]
     assert places == sorted(places)
+
+
+def test_failed_trials_are_named_before_the_answer():
+    failed = samples.changed(
+        samples.trial("cccc", "edp_sgd", 0.1, 9.0), status="failed", reason="no room"
+    )
+    text = text_of(trials=(*samples.sweep().trials, failed))
+    assert text.index("1 trial failed: cccc (no room)") < text.index("At ε ≤ 8")
+    assert "failed" not in text_of()
 
 
 def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is():
     found = {
         "epsilon_max": 1.0,
         "chosen": None,
-        "answer": ("no trial has epsilon ≤ 1",),
+        "answer": Answer(headline="no trial has epsilon ≤ 1"),
     }
     text = text_of(**found, card=None, config="")
     assert "No trial has epsilon ≤ 1" in text
@@ -145,7 +120,7 @@ def test_text_of_a_user_never_becomes_markup(page, sweep):
 def test_the_table_of_trials_holds_the_exact_numbers(page, sweep):
     cells = [a for a in page.having("data-metric") if a["data-metric"] == "ser"]
     shown = {float(cell["data-value"]) for cell in cells if cell.get("data-value")}
-    assert shown == {trial.metrics["ser"] for trial in sweep.measured_trials}
+    assert shown == {trial.columns["ser"] for trial in sweep.measured_trials}
     epsilons = {
         a["data-value"]
         for a in page.having("data-metric")
@@ -158,12 +133,22 @@ def test_every_chart_has_a_name_a_description_and_words_for_each_point(page, swe
     drawn = [
         a for tag, a in page.elements if tag == "svg" and a.get("class") == "chart"
     ]
-    assert len(drawn) == 4
+    assert [a["id"] for a in drawn] == [
+        *(
+            "frontier-epsilon",
+            "learning-curves",
+            "error-time",
+            "roc",
+            "leakage-epsilon",
+        ),
+        *("slice-c", "slice-decay", "epsilon-time"),
+    ]
     for attributes in drawn:
         assert attributes["role"] == "group"
         assert {"aria-labelledby", "aria-describedby"} <= attributes.keys()
     points = [a for a in page.having("data-trial") if a.get("role") == "img"]
-    assert {a["data-trial"] for a in points} == {
+    # A line that is no trial's has none.
+    assert {a["data-trial"] for a in points} - {""} == {
         trial.id for trial in sweep.measured_trials
     }
     assert all(a["aria-label"] for a in points)
@@ -173,14 +158,15 @@ def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(page, 
     assert "curator only" in page.text
     bare = tuple(
         replace(
-            each,
-            metrics={k: v for k, v in each.metrics.items() if not k.startswith("mia_")},
+            each, columns={k: v for k, v in each.columns.items() if k[:4] != "mia_"}
         )
         for each in sweep.trials
     )
-    public = text_of(trials=bare, public=True)
+    public = text_of(trials=bare, public=True, roc=Roc(), labels=())
     assert not [
-        words for words in ("Membership attacks", "AUC of the") if words in public
+        words
+        for words in ("How leaky", "Every attack", "AUC of the", "Errors by label")
+        if words in public
     ]
     assert "only the curator of the data may see are left out" in public
 
@@ -190,8 +176,8 @@ def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(page, 
     [(2.0, "violation"), (4.0, "consistent"), (None, "no claim")],
 )
 def test_a_bound_is_compared_with_the_claim_that_it_is_about(claimed, verdict):
-    figures = {"epsilon_lower_bound": 3.0}
-    trial = samples.trial("one", "dp_sgd", 0.5, 2.0, metrics=figures, claimed=claimed)
+    found = {"epsilon_lower_bound": 3.0, "epsilon_claimed": claimed}
+    trial = samples.trial("one", "dp_sgd", 0.5, 2.0, **found)
     text = text_of(trials=(trial,))
     assert [
         word for word in ("violation", "consistent", "no claim") if word in text
@@ -199,25 +185,46 @@ def test_a_bound_is_compared_with_the_claim_that_it_is_about(claimed, verdict):
 
 
 def test_a_sweep_of_one_bare_trial_makes_a_page():
-    only = replace(
-        samples.sweep().trials[-1],
-        status="done",
-        epsilon=math.inf,
-        metrics={"ser": 0.2},
-    )
-    bare = samples.sweep(trials=(only,), chosen=None, card=None)
+    columns = {"name": "one", "engine": "sgd", "status": "done", "ser": 0.2}
+    only = Trial(id="a", columns={**columns, "epsilon": math.inf})
+    nothing = {"curves": (), "roc": Roc(), "spending": Spending(), "labels": ()}
+    bare = samples.sweep(trials=(only,), chosen=None, card=None, **nothing)
     assert Page(report.html(bare)).open == []
-    assert charts.every(bare) == []
+    assert not any(charts.every(bare).values())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None, -1.0])
+def test_a_figure_that_is_no_number_breaks_no_page(value):
+    ends = {
+        f"{name}{end}": value for name in ("ser", "leakage") for end in ("", "_low")
+    }
+    whole = samples.trial("cccc", "edp_sgd", 0.1, 9.0)
+    broken = samples.changed(whole, **ends, seconds=value)
+    found = samples.sweep(trials=(*samples.sweep().trials[:1], broken), chosen="cccc")
+    page = report.html(found)
+    assert Page(page).open == []
+    assert not {"nan", "NaN"} & set(Page(page).text.split())
+    assert not re.search(r' (d|c?[xy]|transform)="[^"]*(nan|inf)', page)
+
+
+def test_long_names_with_pictures_are_never_cut():
+    name = "🙂 a name of many signs, " * 3 + "learning_rate 0.0001"
+    one = samples.trial("cccc", "edp_sgd", 0.1, 9.0, name=name)
+    found = samples.sweep(trials=(*samples.sweep().trials[:1], one), chosen="cccc")
+    drawn = svg(charts.frontier(found))
+    words = [escape(line) for line in render.wrapped(name, 22)]
+    assert all(f">{line}</text>" in drawn for line in words)
 
 
 def test_every_chart_comes_as_a_picture(sweep):
-    names = {chart.name for chart in charts.every(sweep)}
-    assert names == {"frontier-epsilon", "leakage-epsilon", "slice-c", "slice-decay"}
-    for chart in charts.every(sweep):
-        assert chart.name.startswith(
-            charts.BEGINNINGS
-        )  # by which an earlier report's are removed
-        assert render.png(chart).startswith(b"\x89PNG")
+    drawn = [chart for part in charts.every(sweep).values() for chart in part]
+    names = {chart.name for chart in drawn}
+    assert names == {*charts.NAMES, "slice-c", "slice-decay"}
+    for chart in drawn:
+        picture = ElementTree.fromstring(render.file(chart))
+        assert picture.tag == f"{SVG}svg"
+        assert "prefers-color-scheme: dark" in render.file(chart)
+        assert chart.title in picture.itertext()
 
 
 def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep):
@@ -229,9 +236,7 @@ def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep)
     ]  # fmt: skip
     assert words.x.names == ("none", "linear:0.1")
     assert sorted(p.x for p in words.points) == [0.0, 1.0]
-    repeated = [
-        replace(t, values={"seed": float(n)}) for n, t in enumerate(sweep.trials)
-    ]
+    repeated = [replace(t, axes={"seed": float(n)}) for n, t in enumerate(sweep.trials)]
     assert charts.slices(replace(sweep, trials=tuple(repeated), axes=("seed",))) == []
 
 
@@ -240,19 +245,30 @@ def test_few_points_have_their_names_and_no_name_covers_another(sweep):
     assert {point.label for point in drawn.points} == {
         t.name for t in sweep.measured_trials
     }
-    figure = render.figure(drawn)
-    figure.canvas.draw()
-    boxes = [
-        words.get_window_extent()
-        for words in figure.axes[0].texts
-        if words.get_text() in {t.name[:24] for t in sweep.measured_trials}
-    ]
+    page = ElementTree.fromstring(render.file(drawn))
+    names = {line for p in drawn.points for line in render.wrapped(p.label, 22)}
+    boxes = []
+    for words in page.iter(f"{SVG}text"):
+        if words.text in names:
+            x, y = float(words.get("x", "")), float(words.get("y", ""))
+            boxes.append((x, y - 9, x + 5 * len(words.text), y))
     assert len(boxes) > 3
-    assert not any(
-        a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place]
-    )
+    for place, (left, top, right, bottom) in enumerate(boxes):
+        for other in boxes[:place]:
+            is_apart = right <= other[0] or other[2] <= left
+            assert is_apart or bottom <= other[1] or other[3] <= top
     many = tuple(samples.trial(f"t{n:02}", "dp_sgd", 0.1, 1.0 + n) for n in range(13))
     assert {p.label for p in charts.frontier(samples.sweep(trials=many)).points} == {""}
+
+
+def test_the_answer_is_never_beyond_the_edge_of_its_chart(sweep):
+    drawn = charts.frontier(sweep)
+    best = next(point for point in drawn.points if point.trial == "eeee")
+    assert drawn.y.high is None or max(best.y.ends) < drawn.y.high
+    far = samples.trial("far", "untrained", 9.0, 1e-3)
+    high = charts.frontier(samples.sweep(trials=(*sweep.trials, far))).y.high
+    assert high is not None
+    assert high < 100  # errors in 100: the far one is at the edge
 
 
 def test_the_page_says_what_mattered_and_what_to_try_next():
@@ -266,12 +282,19 @@ def test_the_page_says_what_mattered_and_what_to_try_next():
 def test_a_paired_change_within_its_interval_is_noise(sweep):
     def said(low):
         ends = {"delta_ser_percent": 10.0, "delta_ser_percent_high": 21.0}
-        metrics = {**ends, "delta_ser_percent_low": low}
-        one = samples.trial("b", "dp_sgd", 0.4, 8.0, on_front=True, metrics=metrics)
+        columns = {**ends, "delta_ser_percent_low": low, "pareto_optimal": True}
+        one = samples.trial("b", "dp_sgd", 0.4, 8.0, **columns, compared_with="aaaa")
         return "within noise" in text_of(trials=(sweep.trials[0], one), chosen="b")
 
     assert said(-1.0)
     assert not said(1.0)
+
+
+def test_a_change_on_the_page_is_that_of_the_table_to_the_last_digit(sweep):
+    change = {"delta_ser_percent": 65.83333333333334, "compared_with": "aaaa"}
+    one = samples.trial("b", "dp_sgd", 0.4, 8.0, **change)
+    text = report.html(samples.sweep(trials=(sweep.trials[0], one), chosen="b"))
+    assert cells_of(text)["b", "delta_ser_percent"] == 65.83333333333334
 
 
 def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep, page):
@@ -283,38 +306,49 @@ def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep, page):
     assert warning in text_of(chosen="e2e2", epsilon_max=60.0)
 
 
-def test_equal_charts_are_equal_bytes(sweep):
-    chart = charts.frontier(sweep)
-    assert svg(chart) == svg(chart)
-    assert render.png(chart) == render.png(chart)
-
-
-def test_a_page_of_a_large_sweep_stays_small():
+@pytest.mark.parametrize(("number", "most"), [(6, 150), (300, 1200), (1_000, 1200)])
+def test_a_page_stays_small(number, most):
+    """In KiB, by the number of trials, with the tables of a real sweep beside it."""
     many = tuple(
-        samples.trial(f"t{number:03}", "dp_sgd", 0.1 + number / 1e4, 1.0 + number)
-        for number in range(1_000)
+        samples.trial(f"t{place:03}", "dp_sgd", 0.1 + place / 1e4, 1.0 + place)
+        for place in range(number)
     )
-    text = report.html(samples.sweep(trials=many))
-    assert len(text.encode()) < 1.5e6
-    assert "300 of 1000 trials; all are in" in Page(text).text
+    points = tuple((float(epoch), 0.5) for epoch in range(20))
+    drawn = tuple(Curve(trial=trial.id, points=points) for trial in many)
+    fields = {"trials": many, "curves": drawn, "chosen": "t003", "roc": Roc()}
+    text = report.html(samples.sweep(**fields))
+    assert len(text.encode()) < most * 1024
+    if number > 300:
+        assert "300 of 1000 trials; all are in" in Page(text).text
 
 
-def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep):
-    styles = report.html(sweep)
-    for colour in ("#595959", "#0072b2", "#b84f00", "#b8b8b8", "#56b4e9", "#f0995a"):
-        assert colour in styles.lower()
-    drawn = render.figure(charts.frontier(sweep))
-    used = {line.get_color() for axis in drawn.axes for line in axis.get_lines()}
-    assert {"#595959", "#0072B2", "#B84F00"} <= used
+def test_an_engine_has_one_colour_in_page_and_picture(sweep):
+    for text in (report.html(sweep), render.file(charts.frontier(sweep))):
+        for colour in ("#595959", "#0072b2", "#b84f00", "#b8b8b8", "#56b4e9"):
+            assert colour in text.lower()
+
+
+def test_epsilon_has_one_scale_from_dark_to_light():
+    """The more private, the darker; on a dark screen the lighter."""
+
+    def lightness(colour):
+        return sum(int(colour[at : at + 2], 16) for at in (1, 3, 5))
+
+    names = ("epsilon-1", "epsilon-10", "epsilon-1000", "epsilon-huge")
+    light = [lightness(palette.colour(name)) for name in names]
+    dark = [lightness(palette.colour(name, dark=True)) for name in names]
+    assert light == sorted(light)
+    assert dark == sorted(dark, reverse=True)
 
 
 def test_points_stand_where_their_numbers_say(sweep):
-    page = ElementTree.fromstring(svg(charts.frontier(sweep)))
-    placed = {
-        point.get("data-trial"): tuple(float(marks[-1].get(key, "")) for key in "xy")
-        for point in page.iter(f"{SVG}g")
-        if point.get("data-trial") and (marks := list(point.iter(f"{SVG}use")))
-    }
+    text = render.file(charts.frontier(sweep))
+    placed = {}
+    for point in ElementTree.fromstring(text).iter(f"{SVG}g"):
+        marks = [e for e in point.iter(f"{SVG}path") if e.get("class") == "mark"]
+        if point.get("data-trial") and marks:
+            numbers = re.findall(r"[\d.]+", marks[0].get("transform", ""))
+            placed[point.get("data-trial")] = [float(number) for number in numbers[:2]]
     assert placed["eeee"][0] < placed["e2e2"][0] < placed["bbbb"][0] < placed["aaaa"][0]
     assert placed["eeee"][1] < placed["e2e2"][1] < placed["bbbb"][1] < placed["aaaa"][1]
 
@@ -328,8 +362,9 @@ def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice(page):
     of_choice = ("of a secret number of trials, of which no other is shown",)
     of_choice += ("(geometric law, mean 20), one trial alone would have 3.3",)
     of_one = ("holds as long as nothing else of the sweep leaves your hands",)
-    of_one += ("the epsilon of all of them together is ∞, which guarantees little",)
-    of_one += ("Not in that: no noise (sgd).",)
+    of_one += ("ε = ∞ This is of all 7 private trials together",)
+    of_one += ("guarantees little: so hand on this trial and keep the others",)
+    of_one += ("Not in the epsilon of the sweep: no noise (sgd).",)
     for text, said, not_said in (
         (selected, of_choice, of_one),
         (page.text, of_one, of_choice),

@@ -170,6 +170,13 @@ def _figures(rows: Sequence[frame.Row], main: str) -> list[Column]:
             legend="paper: epsilon by the paper's formula, no guarantee",
         ),
         _column("time", records, seconds, worth=45),
+        _column(
+            "training",
+            records,
+            lambda record: formats.duration(record.metrics.get("seconds_train")),
+            worth=43,
+            legend="time: of the whole trial · training: of its epochs alone",
+        ),
         ratio("seconds", "time", worth=10),
     ]
 

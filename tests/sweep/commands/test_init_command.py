@@ -48,27 +48,34 @@ def test_a_space_of_few_records_plans_whole(number, place, line):
     assert [trial["reason"] for trial in plan["trials"]] == [None] * 4
 
 
-@pytest.mark.parametrize("asked", [None, 0.7123456, 3.0])
-def test_an_asked_epsilon_is_a_budget_for_every_private_trial(asked, place, line):
+@pytest.mark.parametrize(
+    ("asked", "number"), [(None, 200), (0.7123456, 200), (3.0, 60), (8.0, 3000)]
+)
+def test_an_asked_epsilon_is_that_of_all_private_trials_together(
+    asked, number, place, line
+):
     """Also for the paper's trial, a comment, and for one that a user adds."""
     given = () if asked is None else ("--epsilon", asked)
-    line.says("init", csv_in(place, number=200), *given)
+    line.says("init", csv_in(place, number=number), *given)
     space = Path("mine/space.yaml")
     limit = asked or 8.0
-    assert read_yaml(space)["budget"]["epsilon"] == limit
+    assert read_yaml(space)["budget"] == {"total": limit}
+    plan = line.facts("plan", space)
+    assert {trial["reason"] for trial in plan["trials"]} == {None}
+    assert 0.93 * limit < plan["together"]["epsilon"] <= limit
+    private = [t["epsilon"] for t in plan["trials"] if not t["baseline"]]
+    assert len(private) == 2
+    assert min(private) > 0.99 * max(private)
 
     def planned():
         return {trial["name"]: trial for trial in line.facts("plan", space)["trials"]}
 
-    for trial in planned().values():
-        assert trial["reason"] is None
-        assert trial["baseline"] or 0.99 * limit < trial["epsilon"] <= limit
     whole = space.read_text()
     papers = re.sub(r"(?m)^  # (- name: edp-sgd|  .*)$", r"  \1", whole)
     space.write_text(papers)
     refused = planned()["edp-sgd"]
     assert float(refused["epsilon"]) > 1e3
-    assert refused["reason"].endswith(f" exceeds budget.epsilon={limit:g}")
+    assert f"budget.total={limit:g}" in refused["reason"]
     space.write_text(papers.replace("budget:", "# budget:"))
     assert planned()["edp-sgd"]["reason"] is None
 

@@ -4,19 +4,27 @@ import io
 import json
 import re
 import shutil
+from collections import Counter
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from dashboards import report
+from dashboards.results import Roc
 from sweep.cli import run
 from sweep.results import report_files
+from sweep.results.curves import label_errors
 from sweep.results.report_files import gather, write
+from sweep.store.data_sets import open_data
 from tests.dashboards import samples
-from tests.dashboards.test_report import Page
+from tests.dashboards.pages import cells_of
 from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
+from trainables.metrics._counts import NAMES, from_table
+from trainables.saved_predictions import write_counts
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +40,6 @@ def toy(place):
 @pytest.fixture(autouse=True)
 def home(place, toy, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(settings_in(place).home))
-
-
-def cells_of(page):
-    """The exact numbers of a page's tables: (trial, metric) -> value."""
-    trial, found = "", {}
-    for tag, given in Page(page).elements:
-        if tag == "tr":
-            trial = given.get("data-trial", "")
-        if trial and given.get("data-metric") and given.get("data-value"):
-            found[trial, given["data-metric"]] = float(given["data-value"])
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +61,7 @@ def test_the_page_figures_and_data_are_written_and_named(toy, written):
         str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()
     }
     assert there == {"report.html", *said["beside"]}
-    assert {"trials.csv", "charts/frontier-epsilon.png"} <= there
+    assert {"trials.csv", "charts/frontier-epsilon.svg"} <= there
     assert said["bytes"] == (target / "report.html").stat().st_size
     assert said["trial"] in {record.plan.id for record in toy.records()}
     assert said["name"].startswith("edp")  # the baseline is never the answer
@@ -95,16 +92,57 @@ def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there
 ):
     sweep = gather(toy, epsilon_max=1e-6)
     assert sweep.chosen_trial is None
-    assert "the smallest epsilon is" in sweep.answer[0]
+    assert "the smallest epsilon is" in sweep.answer.below[0]
     assert "No finished trial has epsilon" in report.html(sweep)
+
+
+def test_curves_and_spending_are_those_of_log_and_ledger(toy):
+    found = gather(toy, epsilon_max=1e9)
+    for record in toy.records():
+        curve = next(c for c in found.curves if c.trial == record.plan.id)
+        assert curve.points == tuple(
+            (row["epochs_done"], row["metrics"]["validation_ser"])
+            for row in toy.epochs(record.plan.id)
+        )
+    times, epsilons = zip(*found.spending.points, strict=True)
+    assert list(times) == sorted(times)
+    assert list(epsilons) == sorted(epsilons)
+    largest = max(r.plan.epsilon for r in toy.records() if not r.plan.baseline)
+    assert epsilons[-1] >= largest
+    assert found.labels == ()  # these trials keep no counts
+
+
+def test_errors_by_label_are_counted_over_its_records(toy, place, tmp_path):
+    record = toy.records()[0]
+    settings = settings_in(place)
+    corpus = open_data(record.plan.config.data, settings)
+    ids = np.arange(len(corpus))
+    table = np.zeros((len(ids), len(NAMES)), dtype=np.int64)
+    table[:, NAMES.index("utterances")] = 1
+    table[::3, NAMES.index("intent_errors")] = 1
+    (tmp_path / record.plan.id).mkdir()
+    write_counts(tmp_path / record.plan.id, ids, from_table(table))
+    folder = SimpleNamespace(trial_folder=lambda trial: tmp_path / trial)
+    found = label_errors(folder, [record], settings)
+    numbers = [each.num_records for each in found]
+    assert numbers == sorted(numbers, reverse=True)
+    names = Counter(corpus.intent_names(ids))
+    assert {each.label: each.num_records for each in found} == names
+    wrong = Counter(corpus.intent_names(ids[::3]))
+    for each in found:
+        share, slots = each.figures[record.plan.id]
+        assert share == wrong[each.label] / names[each.label]
+        assert slots is None
+    assert label_errors(folder, toy.records()[1:2], settings) == ()
 
 
 def test_a_public_report_holds_nothing_for_the_curator(toy):
     found = gather(toy, epsilon_max=8.0, public=True)
     assert (found.mattered, found.next_steps) == ({}, ())
+    assert (found.roc, found.labels) == (Roc(), ())
     tables = [set(text.partition("\n")[0].split(",")) for text in found.files.values()]
     assert len(tables) == 2
-    for names in [*tables, *(set(trial.metrics) for trial in found.trials)]:
+    for names in [*tables, *(set(trial.columns) for trial in found.trials)]:
         assert not any(
             name.startswith(("mia_", "clip_", "gradient_", "train_")) for name in names
         )
@@ -116,13 +154,17 @@ def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
     with monkeypatch.context() as patch:
         patch.setattr(report_files, "gather", lambda *_, **__: samples.sweep())
         write(toy, tmp_path, epsilon_max=8.0)
-    of_attacks = "charts/leakage-epsilon.png"
+    of_attacks = "charts/leakage-epsilon.svg"
     assert (tmp_path / of_attacks).exists()
-    (tmp_path / "charts" / "mine.png").write_bytes(b"")
+    # Earlier versions wrote other pictures.
+    earlier = tmp_path / "charts" / "leakage-epsilon.png"
+    for path in (earlier, tmp_path / "charts" / "mine.png"):
+        path.write_bytes(b"")
     made = write(toy, tmp_path, epsilon_max=8.0, public=True)
     there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     assert there == {"report.html", "charts/mine.png", *made.beside}
     assert of_attacks not in there
+    assert not earlier.exists()
 
 
 def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path):
@@ -137,7 +179,7 @@ def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path):
         patch.setattr(report_files.select, "choose", lambda *_, **__: records)
         sweep = gather(folder, epsilon_max=tight.epsilon)
     assert sweep.delta == deltas[0]
-    assert "delta 3.33334e-06;" in report.html(sweep)  # rounded up
+    assert "δ = 3.33334e-06." in report.html(sweep)  # rounded up
 
 
 def test_trials_are_compared_with_the_baseline_of_their_own_data(tmp_path):

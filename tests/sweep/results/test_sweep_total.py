@@ -72,6 +72,7 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
     total, refused = spend_of(folder)
     together = certify([each.release for each in mine], delta=1e-6, effort="total")
     assert (total.epsilon, total.delta) == (together.epsilon, 1e-6)
+    assert total.num_releases == 3  # trials, of which one was interrupted
     [baseline] = total.unaccounted
     assert baseline.startswith("1 baseline of the sweep")
     assert ("unsealed" in refused) == unsealed

@@ -20,7 +20,7 @@ from tests.accountants.outside import (
     sampled,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import release, with_risk
+from trainables.dp.accounting import certify, release, with_risk
 from trainables.dp.accounting.releases import Gaussian
 from trainables.errors import InvalidData, InvalidInput
 
@@ -268,6 +268,27 @@ def test_the_command_shows_the_spend(tmp_path, monkeypatch, line):
     assert "for the rest" in line.says("ledger", "atis").replace("\n", " ")
     line.refused("ledger", "missing")
     assert "expected 0 < delta < 1" in line.refused("ledger", "--delta", 2)
+
+
+def test_by_sweep_each_is_composed_alone(tmp_path, monkeypatch, line):
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
+    book = Ledger(tmp_path / FILE)
+    book.key.register("aaa", [b"one"])
+    for name, trials in (("one", ("a", "b")), ("two", ("c",))):
+        for trial in trials:
+            book.charge(entry(trial, sweep_name=f"{name}@{name}"))
+    (whole,) = line.facts("ledger")["datasets"]
+    rows = line.facts("ledger", "--by", "sweep")["datasets"]
+    assert [(r["sweeps"], r["num_trials"]) for r in rows] == [
+        (["one@one"], 2),
+        (["two@two"], 1),
+    ]
+    one, two = (row["total"]["epsilon"] for row in rows)
+    assert two < one < whole["total"]["epsilon"] < one + two
+    alone = certify(entry("c").release, delta=1e-5)
+    assert two == alone.epsilon
+    out = line.says("ledger", "--by", "sweep")
+    assert out.index(" one ") < out.index(" two ")
 
 
 def _charge_within(path, writer, count, limit):

@@ -8,8 +8,11 @@ module to show known ones.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 # Where a profile is sampled, so that the bounds at 1 % and 0.1 % false positives are
 # within 1 % of those of all pairs: beyond epsilon 7 a pair no longer limits them, and
@@ -149,6 +152,48 @@ def largest_advantage(profile: Iterable[tuple[float, float]]) -> float:
     0.25
     """
     return min((max_advantage(*pair) for pair in profile), default=1.0)
+
+
+def largest_roc(
+    fprs: NDArray[np.float64],
+    *,
+    epsilon: float,
+    delta: float,
+    tprs: Mapping[float, float],
+    advantage: float,
+) -> NDArray[np.float64]:
+    """The largest true-positive rates [n] at false-positive rates `fprs` [n], by what
+    is known of a mechanism: a pair (epsilon, delta), the largest true-positive rates
+    `tprs` at some false-positive rates, and the largest difference of the two.
+
+    The curve of the best tests is concave and begins at (0, 0), so that a rate that is
+    known at one place bounds it in proportion to its right, and is its largest to its
+    left; and it is symmetric, because a pair holds both ways.
+
+    >>> largest_roc(np.array([0.0, 0.01, 1.0]), epsilon=1.0, delta=0.0,
+    ...     tprs={0.01: 0.02}, advantage=0.4).round(4).tolist()
+    [0.0, 0.02, 1.0]
+    """
+    pairs = [(epsilon, delta)]
+    found = np.array([largest_tpr(pairs, fpr=float(fpr)) for fpr in fprs])
+    found = np.minimum(found, fprs + advantage)
+    for at, tpr in tprs.items():
+        found = np.minimum(found, np.maximum(tpr, fprs * tpr / at))
+        mirrored = 1 - (1 - fprs) * at / tpr
+        found = np.where(fprs < 1 - tpr, np.minimum(found, mirrored), found)
+    return np.asarray(np.clip(found, fprs, 1.0))
+
+
+def upper_area(
+    curve: Callable[[NDArray[np.float64]], NDArray[np.float64]], *, steps: int = 2_000
+) -> float:
+    """An upper bound of the area below a ROC that does not fall: the sum of its values
+    at the right ends of equal steps.
+
+    >>> upper_area(lambda fpr: fpr) >= 0.5
+    True
+    """
+    return float(curve(np.arange(1, steps + 1) / steps).mean())
 
 
 def max_advantage(epsilon: float, delta: float) -> float:
