@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
-from search_spaces.paths import is_within, set_all
+from search_spaces.paths import is_within, set_all, setting
 from search_spaces.space import SearchSpace
 from sweep import status
 from sweep.planning import plan as planning
@@ -22,7 +22,7 @@ from sweep.settings import Settings
 from sweep.spending.filter import filter_of
 from sweep.store.data_sets import is_available
 from sweep.store.plans import Plan
-from trainables import catalogue
+from trainables import catalogue, formats
 from trainables.config.trial import ModelConfig, parse
 from trainables.errors import InvalidInput
 
@@ -70,7 +70,7 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     Raises: InvalidInput for what no trial could run, InvalidData for data that cannot
     be read.
     """
-    notes: list[str] = []
+    notes = replaced_axes(space)
     account = Accounting(settings)
     if taken := [
         f"{p}={v}" for p, v in space.fallback.items() if space.override.get(p) == v
@@ -110,6 +110,19 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     notes += filter(None, about)
     notes += missing(trial.config.model for trial in plan.to_run)
     return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
+
+
+def replaced_axes(space: SearchSpace) -> list[str]:
+    """The axes that a value for every trial (`override`) replaces, a sentence each."""
+    every = [space.axes, *(variant.axes for variant in space.variants)]
+    gone = {path: axis for axes in every for path, axis in axes.items()}
+    return [
+        f"{setting(given, value)} replaces the axis {path}"
+        f" ({formats.count(len(axis.values), 'value') if axis.values else 'a range'})."
+        for path, axis in gone.items()
+        for given, value in space.override.items()
+        if is_within(path, given)
+    ]
 
 
 def missing(models: Iterable[ModelConfig]) -> list[str]:
