@@ -25,11 +25,10 @@ def is_list(path: str) -> bool:
     section, *names = path.split(".")
     if not names:
         return False
+    classes: list[Any] = [TrialConfig.model_fields[section].annotation]
     if section in SHELVES:
         entries = catalogue.names(SHELVES[section])
         classes = [class_of(section, entry) for entry in entries]
-    else:
-        classes = [TrialConfig.model_fields[section].annotation]
     fields = (getattr(each, "model_fields", {}).get(names[0]) for each in classes)
     return any(_takes_many(field.annotation) for field in fields if field)
 

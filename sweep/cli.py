@@ -40,7 +40,7 @@ _SHORTAGE = (
 )
 # Headings of `sweep --help`, by what people do; a command of none is under "Commands".
 _GROUPS = {
-    "Sweeps": ("plan", "run", "resume", "stop", "list", "delete", "fields"),
+    "Sweeps": ("plan", "run", "resume", "extend", "stop", "list", "delete", "fields"),
     "Results": ("show", "report", "ui", "compare", "export", "predict", "score"),
     "Own data": ("init", "data"),
     "Privacy": ("epsilon", "ledger", "unseal", "attack", "audit", "audit_release"),

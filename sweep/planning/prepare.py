@@ -100,16 +100,19 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
             plan = within_total(plan, space, account=account)
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
-    notes += sorted(
-        {f"{warning}." for trial in plan.to_run for warning in trial.warnings}
-    )
-    models = {trial.config.model.name: trial.config.model for trial in plan.to_run}
+    notes += notes_of(plan)
+    return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
+
+
+def notes_of(plan: Plan) -> list[str]:
+    """What the trials of a plan warn of, and what they lack, a sentence each."""
+    warnings = {f"{words}." for trial in plan.to_run for words in trial.warnings}
+    models = {trial.config.model.name for trial in plan.to_run}
     about = (
         getattr(catalogue.entry("models", n), "NOTE", None) for n in sorted(models)
     )
-    notes += filter(None, about)
-    notes += missing(trial.config.model for trial in plan.to_run)
-    return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
+    lacking = missing(trial.config.model for trial in plan.to_run)
+    return [*sorted(warnings), *filter(None, about), *lacking]
 
 
 def replaced_axes(space: SearchSpace) -> list[str]:
