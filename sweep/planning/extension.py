@@ -21,9 +21,10 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.planning.earlier_bounds import affected
 from sweep.planning.plan import require_one_corpus
-from sweep.planning.prepare import Prepared, notes_of, replaced_axes
+from sweep.planning.prepare import Prepared, notes_of, replaced_axes, start_notes
 from sweep.planning.pricing import price, with_certified_noise
-from sweep.search.source import num_chosen
+from sweep.planning.start_from import points_to_start_from
+from sweep.search.source import START, KnownPoint, num_chosen
 from sweep.search.suggest import require_sampler
 from sweep.spending.filter import EXTENDED, STORED, Extended, extended_filter
 from sweep.spending.gate import open_gate
@@ -100,9 +101,12 @@ def plan_extension(
     require_paid(folder, ledger)
     before, entries = folder.plan(), entries_of(folder, ledger)
     fresh = planning.make(space, account=account)
+    known_points: Sequence[KnownPoint] = ()
     if space.search.is_adaptive:
         require_sampler(space.search)
         fresh = replace(fresh, probes=planning.probes(space, account=account))
+        if space.search.start_from != folder.space().search.start_from:
+            known_points = points_to_start_from(space, fresh, account)
     own = {trial.id: trial for trial in before.trials}
     started = folder.state().begun | {entry.trial for entry in entries}
     new = [
@@ -161,6 +165,8 @@ def plan_extension(
     require_one_corpus(space, plan)
     raised = space.budget.total != folder.space().budget.total
     facts: dict[str, Any] = {}
+    if known_points:
+        facts[START] = [asdict(each) for each in known_points]
     if entries or taken or STORED in folder.about():
         created = folder.made().created
         extended = Extended(
@@ -179,6 +185,7 @@ def plan_extension(
         *replaced_axes(space),
         *_sentences(folder, added, taken, decided, further=further, known=known),
         *_about_total(folder, space, has_spent=bool(entries)),
+        *start_notes(space, known_points),
         *notes_of(Plan(name=folder.name, trials=added)),
     ]
     return Extension(

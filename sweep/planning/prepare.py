@@ -4,7 +4,7 @@ estimate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
+from sweep.planning.start_from import points_to_start_from
+from sweep.search.source import KnownPoint
 from sweep.search.suggest import require_sampler
 from sweep.settings import Settings
 from sweep.spending.filter import filter_of
@@ -35,13 +37,14 @@ class Prepared:
     """A space, its plan, and notes for the user, one sentence each. `price` is that of
     a private selection, whose plan holds the configurations that its trials are drawn
     from; None for any other sweep. The space of a selection has the noise that was
-    found for its target.
+    found for its target. `known` are the points that an adaptive search starts from.
     """
 
     space: SearchSpace
     plan: Plan
     notes: tuple[str, ...]
     price: SelectionPrice | None = None
+    known: tuple[KnownPoint, ...] = ()
 
 
 def read(
@@ -79,7 +82,7 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
             f"The data set of {space.name} is not available: {', '.join(taken)}"
             f" instead."
         )
-    price = None
+    price, known = None, tuple[KnownPoint, ...]()
     if space.search.is_private_selection:
         # Which imports the accounting library.
         from sweep.planning.selection_price import priced
@@ -94,14 +97,25 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
             plan = replace(plan, probes=planning.probes(space, account=account))
             require_one_corpus(space, plan)
             filter_of(space, plan.filter_delta)
-            notes += planning.search_notes(space, plan)
+            known = points_to_start_from(space, plan, account)
+            notes += [*planning.search_notes(space, plan), *start_notes(space, known)]
         else:
             require_one_corpus(space, plan)
             plan = within_total(plan, space, account=account)
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
     notes += notes_of(plan)
-    return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
+    return Prepared(
+        space=space, plan=plan, notes=tuple(notes), price=price, known=known
+    )
+
+
+def start_notes(space: SearchSpace, known: Sequence[KnownPoint]) -> list[str]:
+    """What a search starts from, in a sentence."""
+    if not known:
+        return []
+    number = formats.count(len(known), "configuration")
+    return [f"The search starts from {number} of {', '.join(space.search.start_from)}."]
 
 
 def notes_of(plan: Plan) -> list[str]:

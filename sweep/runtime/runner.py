@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sweep import interrupts, status
 from sweep.planning.accounting import Accounting
@@ -34,6 +34,7 @@ from sweep.runtime.driver import Driver, Watch
 from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RayFailed, RunSettings
 from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.ray_metrics import record_metrics
+from sweep.search.source import START
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
 from sweep.spending.paid import require_paid, require_vault, require_whole_ledger
@@ -109,6 +110,8 @@ def start(
     }
     if executed.scheduler != "none":
         facts[_HORIZON] = executed.max_epochs
+    if prepared.known:
+        facts[START] = [asdict(each) for each in prepared.known]
     if selected is not None:
         facts["selection"] = selected.to_dict()
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
