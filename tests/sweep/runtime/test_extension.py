@@ -154,7 +154,7 @@ def test_a_total_that_was_fixed_before_admits_what_fits_into_its_filter(tmp_path
     library's own conversion, and its order follows from total and delta.
     """
     folder = run(tmp_path, "grid", [6.0], budget={"total": 8.0})
-    extend(folder, {NOISE: [6.0, 7.0, 3.0, 40.0]})
+    extend(folder, {NOISE: [6.0, 7.0, 4.5, 5.0, 40.0]})
     kept, found = stored_filter(folder), by_noise(folder)
     room = dp.rdp.compute_epsilon([kept.order], [kept.budget], DELTA)[0]
     assert room == pytest.approx(8.0, rel=1e-9)
@@ -171,8 +171,9 @@ def test_a_total_that_was_fixed_before_admits_what_fits_into_its_filter(tmp_path
             spent += costs[noise]
             fits.append(noise)
     assert [n for n, record in found.items() if record.status == "done"] == fits
-    assert 1 < len(fits) < 4, "some fit, and some do not"
-    assert "no room" in found[3.0].reason
+    assert fits == [6.0, 7.0, 4.5, 40.0], "alone the fourth would fit, too"
+    assert "no room" in found[5.0].reason
+    assert {record.plan.runs for record in found.values()} == {True, False}
     total, _ = spend_of(folder)
     assert (total.epsilon, total.accountant[:10]) == (8.0, "rdp filter")
     assert total.unaccounted == (), "its bound was fixed before the first trial"
@@ -262,10 +263,18 @@ def test_a_private_selection_is_neither_extended_nor_taken_from(tmp_path):
     picked = run(tmp_path, "picked", [6.0, 6.5], search=search)
     with refused("the number of its draws is secret"):
         planned(picked, {NOISE: [7.0]})
+    (best,) = picked.plan().trials
+    noise = best.config.privacy.noise_multiplier
+    twin = run(tmp_path, "twin", [noise])
     plain = run(tmp_path, "plain", [5.0])
-    found = planned(plain, {NOISE: [6.0]})
+    assert planned(plain, {NOISE: [noise]}).taken
+    ledger = ledger_of(picked)
+    (entry,) = ledger.of_sweep(twin.ledger_name)
+    ledger.charge(replace(entry, sweep=picked.ledger_name))  # as an unsealed trial
+    twin.delete()
+    found = planned(plain, {NOISE: [noise]})
     assert not found.taken
-    assert [trial.values[NOISE] for trial in found.added] == [6.0]
+    assert [trial.id for trial in found.added] == [best.id]
 
 
 def test_changed_files_of_another_sweep_are_refused(tmp_path):
