@@ -43,7 +43,15 @@ _GROUPS = {
     "Sweeps": ("plan", "run", "resume", "extend", "stop", "list", "delete", "fields"),
     "Results": ("show", "report", "ui", "compare", "export", "predict", "score"),
     "Own data": ("init", "data"),
-    "Privacy": ("epsilon", "ledger", "unseal", "attack", "audit", "audit_release"),
+    "Privacy": (
+        "epsilon",
+        "ledger",
+        "home",
+        "unseal",
+        "attack",
+        "audit",
+        "audit_release",
+    ),
     "Public models and generated text": ("pretrain", "synthesize", "parser"),
 }
 

@@ -172,7 +172,8 @@ class SpendGate:
                 more[each.trial.id] = release(each.mechanism)
                 delta = min(delta, each.mechanism.delta)
         for entry in taken:
-            more |= {**once(entry.starts), attempt_key(entry): entry.release}
+            more |= once(entry.starts)
+            more[attempt_key(entry)] = entry.release
             delta = min(delta, entry.delta)
         return total_refusal(self._total, self.budget.total, more, delta=delta)
 
