@@ -17,7 +17,6 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
-from sweep.planning.start_from import points_to_start_from
 from sweep.search.source import KnownPoint
 from sweep.search.suggest import require_sampler
 from sweep.settings import Settings
@@ -97,7 +96,11 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
             plan = replace(plan, probes=planning.probes(space, account=account))
             require_one_corpus(space, plan)
             filter_of(space, plan.filter_delta)
-            known = points_to_start_from(space, plan, account)
+            if space.search.start_from:
+                # Which imports the ledger.
+                from sweep.planning.start_from import points_to_start_from
+
+                known = points_to_start_from(space, plan, account)
             notes += [*planning.search_notes(space, plan), *start_notes(space, known)]
         else:
             require_one_corpus(space, plan)
