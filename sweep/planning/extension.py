@@ -8,6 +8,7 @@ with the same privacy, is taken over from there (`sweep.spending.taken_over`).
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +28,7 @@ from sweep.planning.start_from import points_to_start_from
 from sweep.search.source import START, KnownPoint, num_chosen
 from sweep.search.suggest import require_sampler
 from sweep.spending.filter import EXTENDED, STORED, Extended, extended_filter
-from sweep.spending.gate import open_gate
+from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import Entry, PricedTrial
 from sweep.spending.paid import require_paid, require_whole_ledger, uncharged_epochs
 from sweep.spending.taken_over import entries_of, of_trial
@@ -108,73 +109,58 @@ def plan_extension(
         if space.search.start_from != folder.space().search.start_from:
             known_points = points_to_start_from(space, fresh, account)
     own = {trial.id: trial for trial in before.trials}
-    started = folder.state().begun | {entry.trial for entry in entries}
+    begun = folder.state().begun | {entry.trial for entry in entries}
     new = [
         trial
         for trial in fresh.trials
-        if trial.id not in own or (trial.id not in started and not own[trial.id].runs)
+        if trial.id not in own or not (own[trial.id].runs or trial.id in begun)
     ]
-    known = sum(trial.id in own for trial in fresh.trials)
     _require_same(folder, before, [*new, *fresh.probes], entries, account)
-    delta = before.filter_delta or _smallest_delta(before)
     total_filter = extended_filter(
-        folder, space.budget.total, delta=delta, has_spent=bool(entries)
+        folder,
+        space.budget.total,
+        delta=before.filter_delta or _smallest_delta(before),
+        has_spent=bool(entries),
     )
-    priced = {each.trial.id: each for each in price(_certified(new, account), account)}
+    certified = with_certified_noise(Plan(name="", trials=tuple(new)), account).trials
+    priced = price(certified, account)
     found = dict(_found(folder, priced, account, space.budget)) if reuse else {}
+    pending = (t for t in before.to_run if not folder.state().trial(t.id).is_over)
     gate = open_gate(
         folder,
-        price([t for t in before.to_run if _is_pending(folder, t)], account),
+        price([*pending], account),
         ledger=ledger,
         total_filter=total_filter,
         budget=space.budget,
     )
-    limit, number = space.budget.trials, len(before.to_run)
-    decided: dict[str, PlannedTrial] = {}
-    taken: dict[str, Taken] = {}
-    for trial in new:
-        decided[trial.id] = trial
-        if not trial.runs:
-            continue
-        one, other = priced[trial.id], found.get(trial.id)
-        decided[trial.id] = one.trial
-        reason = None
-        if limit is not None and number >= limit:
-            reason = f"budget.trials={limit} reached"
-        reason = reason or (
-            gate.refusal(one) if other is None else gate.take_over(other.entries)
-        )
-        if reason is not None:
-            refused = replace(one.trial, reason=reason, refused_by="budget")
-            decided[trial.id] = refused
-            continue
-        number += 1
-        if other is None:
-            gate.trials[trial.id] = one
-        else:
-            taken[trial.id] = other
-    added = tuple(t for t in decided.values() if t.runs and t.id not in taken)
+    admitted = _admitted(priced, found, gate, num_before=len(before.to_run))
+    decided = {trial.id: trial for trial in (*new, *admitted)}
+    taken = {t.id: found[t.id] for t in admitted if t.runs and t.id in found}
+    added = tuple(t for t in admitted if t.runs and t.id not in taken)
     plan = replace(
         fresh,
         name=folder.name,
         trials=(*({**own, **decided}).values(),),
         filter_delta=before.filter_delta or fresh.filter_delta,
     )
-    further = max(0, plan.to_choose - num_chosen(before))
-    _require_points(folder, added, taken, decided, further=further, known=known)
     require_one_corpus(space, plan)
-    raised = space.budget.total != folder.space().budget.total
+    num_known = len(fresh.trials) - len(new)
+    number = len(added) + max(0, plan.to_choose - num_chosen(before))
+    refused = [trial for trial in decided.values() if not trial.runs]
+    if not (number or taken):
+        raise _nothing_new(folder, refused, num_known)
     facts: dict[str, Any] = {}
     if known_points:
         facts[START] = [asdict(each) for each in known_points]
+    total, created = folder.space().budget.total, folder.made().created
+    is_raised = bool(entries) and total != space.budget.total
     if entries or taken or STORED in folder.about():
-        created = folder.made().created
         extended = Extended(
             at=time.time(),
-            added=len(added) + len(taken) + further,
+            added=number + len(taken),
             taken=len(taken),
-            is_raised=raised and bool(entries),
-            raised_from=folder.space().budget.total if raised else None,
+            is_raised=is_raised,
+            raised_from=total if is_raised else None,
             is_total_late=space.budget.total is not None
             and any(e.at < created for t in taken.values() for e in t.entries),
         )
@@ -183,11 +169,23 @@ def plan_extension(
             facts[STORED] = asdict(total_filter)
     notes = [
         *replaced_axes(space),
-        *_sentences(folder, added, taken, decided, further=further, known=known),
-        *_about_total(folder, space, has_spent=bool(entries)),
-        *start_notes(space, known_points),
-        *notes_of(Plan(name=folder.name, trials=added)),
+        f"{formats.count(number, 'trial')} to train, {len(taken)} taken over;"
+        f" {formats.count(num_known, 'point')} of the space"
+        f" {'is' if num_known == 1 else 'are'} in {folder.name} already.",
+        *_origins(folder, taken),
     ]
+    if refused:
+        notes.append(
+            f"{formats.count(len(refused), 'point')} refused: {refused[0].reason}."
+        )
+    if is_raised:
+        notes.append(
+            f"budget.total={space.budget.total:g} is a new bound, chosen after results"
+            f" (it was {'none' if total is None else f'{total:g}'}); exports made before"
+            " keep the total that they were given."
+        )
+    notes += start_notes(space, known_points)
+    notes += notes_of(Plan(name=folder.name, trials=added))
     return Extension(
         prepared=Prepared(space=space, plan=plan, notes=tuple(notes)),
         before=before,
@@ -195,6 +193,35 @@ def plan_extension(
         taken=taken,
         facts=facts,
     )
+
+
+def _admitted(
+    priced: Sequence[PricedTrial],
+    found: Mapping[str, Taken],
+    gate: SpendGate,
+    *,
+    num_before: int,
+) -> list[PlannedTrial]:
+    """The trials in their order, those refused that do not fit into the sweep's total
+    beside what the gate has counted and those before them, or into `budget.trials`.
+    """
+    admitted: list[PlannedTrial] = []
+    limit, number = gate.budget.trials, num_before
+    for one in priced:
+        trial = one.trial
+        if limit is not None and number >= limit:
+            reason: str | None = f"budget.trials={limit} reached"
+        elif trial.id in found:
+            reason = gate.take_over(found[trial.id].entries)
+        else:
+            reason = gate.refusal(one)
+        if reason is not None:
+            trial = replace(trial, reason=reason, refused_by="budget")
+        elif trial.id not in found:
+            gate.trials[trial.id] = one
+        number += trial.runs
+        admitted.append(trial)
+    return admitted
 
 
 def _require_extendable(folder: SweepFolder, space: SearchSpace) -> None:
@@ -267,19 +294,9 @@ def _smallest_delta(plan: Plan) -> float | None:
     return min(deltas, default=None)
 
 
-def _certified(
-    trials: Sequence[PlannedTrial], account: Accounting
-) -> Sequence[PlannedTrial]:
-    return with_certified_noise(Plan(name="", trials=tuple(trials)), account).trials
-
-
-def _is_pending(folder: SweepFolder, trial: PlannedTrial) -> bool:
-    return not folder.state().trial(trial.id).is_over
-
-
 def _found(
     folder: SweepFolder,
-    priced: Mapping[str, PricedTrial],
+    priced: Sequence[PricedTrial],
     account: Accounting,
     budget: Budget,
 ) -> Iterator[tuple[str, Taken]]:
@@ -295,7 +312,8 @@ def _found(
             if other.made().id != mine and not selects:
                 others.append(other)
     doubtful: dict[str, set[str]] = {}
-    for trial_id, one in priced.items():
+    for one in priced:
+        trial_id = one.trial.id
         changed: InvalidData | None = None
         for other in others:
             taken = _taken(other, one, account)
@@ -358,64 +376,27 @@ def _taken(other: SweepFolder, one: PricedTrial, account: Accounting) -> Taken |
     )
 
 
-def _require_points(
-    folder: SweepFolder,
-    added: Sequence[PlannedTrial],
-    taken: Mapping[str, Taken],
-    decided: Mapping[str, PlannedTrial],
-    *,
-    further: int,
-    known: int,
-) -> None:
-    """Raises: InvalidInput where nothing is added, with the reason of the first."""
-    if added or taken or further:
-        return
-    refused = next((t.reason for t in decided.values() if not t.runs), None)
-    if refused is not None:
-        raise InvalidInput(
-            f"all {len(decided)} points that {folder.name} lacks are refused: {refused}"
+def _nothing_new(
+    folder: SweepFolder, refused: Sequence[PlannedTrial], num_known: int
+) -> InvalidInput:
+    if refused:
+        return InvalidInput(
+            f"all {len(refused)} points that {folder.name} lacks are refused:"
+            f" {refused[0].reason}"
         )
-    raise InvalidInput(
-        f"expected a point that {folder.name} lacks, got {known} that it has: add"
+    samples = folder.space().search.num_samples
+    return InvalidInput(
+        f"expected a point that {folder.name} lacks, got {num_known} that it has: add"
         " values to an axis (--set axes.PATH=[...])"
-        f"{', or a larger search.num_samples' if folder.space().search.num_samples else ''}"
+        f"{', or a larger search.num_samples' if samples else ''}"
     )
 
 
-def _sentences(
-    folder: SweepFolder,
-    added: Sequence[PlannedTrial],
-    taken: Mapping[str, Taken],
-    decided: Mapping[str, PlannedTrial],
-    *,
-    further: int,
-    known: int,
-) -> Iterator[str]:
-    yield (
-        f"{formats.count(len(added) + further, 'trial')} to train,"
-        f" {len(taken)} taken over; {formats.count(known, 'point')} of the space"
-        f" {'is' if known == 1 else 'are'} in {folder.name} already."
-    )
-    for name in dict.fromkeys(each.name for each in taken.values()):
-        number = sum(each.name == name for each in taken.values())
+def _origins(folder: SweepFolder, taken: Mapping[str, Taken]) -> Iterator[str]:
+    for name, number in Counter(each.name for each in taken.values()).items():
+        them = "it" if number == 1 else "them"
         yield (
             f"{formats.count(number, 'trial')} of {name}, which has trained and paid for"
-            f" {'it' if number == 1 else 'them'}: nothing more is charged to the data"
-            f" set, and the epsilon of {folder.name} counts"
-            f" {'it' if number == 1 else 'them'}."
-        )
-    refused = [trial for trial in decided.values() if not trial.runs]
-    if refused:
-        yield f"{formats.count(len(refused), 'point')} refused: {refused[0].reason}."
-
-
-def _about_total(
-    folder: SweepFolder, space: SearchSpace, *, has_spent: bool
-) -> Iterator[str]:
-    before, after = folder.space().budget.total, space.budget.total
-    if before != after and has_spent:
-        known = "none" if before is None else f"{before:g}"
-        yield (
-            f"budget.total={after:g} is a new bound, chosen after results (it was"
-            f" {known}); exports made before keep the total that they were given."
+            f" {them}: nothing more is charged to the data set, and the epsilon of"
+            f" {folder.name} counts {them}."
         )
