@@ -17,6 +17,7 @@ from sweep.runtime import runner
 from sweep.spending.filter import stored_filter
 from sweep.store import data_sets
 from sweep.store import sweeps as store
+from sweep.tracking.mlflow_store import result_tags
 from tests.accountants.outside import algorithm_1, divergence, gaussian_epsilon
 from tests.refusals import refused
 from tests.sweep.json_schemas import checked
@@ -86,6 +87,8 @@ def test_points_are_added_and_what_another_sweep_trained_is_taken_over(tmp_path)
     taken = found[8.0]
     assert taken.taken_from == first.ledger_name
     assert [found[noise].taken_from for noise in (5.0, 6.0)] == [None, None]
+    assert result_tags(taken, {})["sweep.taken_from"] == "first"
+    assert "sweep.taken_from" not in result_tags(found[6.0], {})
     assert (taken.metrics, taken.privacy) == (origin.metrics, origin.privacy)
     assert second.epochs(taken.plan.id) == first.epochs(taken.plan.id)
     files = ("model/weights.safetensors", "privacy_card.json", "manifest.json")
