@@ -17,7 +17,7 @@ SEARCH = {"strategy": "tpe", "num_samples": 2, "num_startup": 2}
 
 
 def run(place, name, **fields):
-    return run_untracked(place, name=name, variants=[], base=ONE, **fields)
+    return run_untracked(place, name=name, **{"variants": [], "base": ONE, **fields})
 
 
 def search(place, *sources, **fields):
@@ -69,6 +69,15 @@ def test_finished_trials_that_are_points_of_the_space_are_its_first_observations
     assert len(known_points(made.about())) == 2
 
 
+def test_no_known_point_is_run_again(tmp_path):
+    """Of four points two are known: the search chooses the two others."""
+    grid(tmp_path, noises=(4.0,))
+    axes = {NOISE: [4.0, 5.0], RATE: [0.01, 0.5]}
+    made = run_untracked(tmp_path, **search(tmp_path, "known", axes=axes))
+    chosen = {(t.values[NOISE], t.values[RATE]) for t in made.plan().trials}
+    assert chosen == {(5.0, 0.01), (5.0, 0.5)}
+
+
 def test_the_observation_is_the_mean_over_seeds(tmp_path):
     known = grid(tmp_path, noises=(4.0,), repeats=2)
     found = {p.values[RATE]: p.objectives for p in plan_of(tmp_path, "known").known}
@@ -93,6 +102,10 @@ def test_what_a_search_does_not_start_from(tmp_path):
     grid(tmp_path, "far", noises=(9.0,))
     with refused("far that are points of the space.*got none of 2"):
         plan_of(tmp_path, "far")
+    longer = {"epochs": 4, "expected_batch_size": 30, "num_workers": 2}
+    grid(tmp_path, "longer", noises=(4.0,), base={**ONE, "training": longer})
+    with refused("their other fields must be those of the base"):
+        plan_of(tmp_path, "longer")
     with refused("with seconds, got none"):
         plan_of(tmp_path, "far", search={**SEARCH, "objectives": ["seconds"]})
     with refused(r"with strategy gp, nsga2, tpe, got grid"):
