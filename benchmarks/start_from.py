@@ -46,7 +46,7 @@ def main() -> None:
     """Print a line for each seed."""
     for seed in range(3):
         known = errors("known", seed=seed, strategy="random", num_samples=20)
-        tpe = {"seed": seed, "strategy": "tpe", "num_samples": 10}
+        tpe: dict[str, Any] = {"seed": seed, "strategy": "tpe", "num_samples": 10}
         found = {
             "from nothing": errors("nothing", **tpe),
             "from 20 known": errors("known-20", **tpe, start_from=[f"known-{seed}"]),
