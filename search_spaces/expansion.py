@@ -453,6 +453,27 @@ class Domain:
         """The parameter of one of its values."""
         return value if self.range is not None else self.values.index(value)
 
+    def matching(self, value: Any) -> list[Any]:
+        """The value of the domain that a config's value is; empty where it is none.
+
+        >>> domain_of(Axis(grid=({"kind": "linear"}, 1))).matching({"kind": "linear", "tau": 0.1})
+        [{'kind': 'linear'}]
+        >>> domain_of(Axis(range={"low": 1, "high": 2})).matching(3)
+        []
+        """
+        if self.range is not None:
+            low, high = self.range.ends
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            return [value] if is_number and low <= value <= high else []
+        return [own for own in self.values if _is_part(own, value)][:1]
+
+
+def _is_part(own: Any, value: Any) -> bool:
+    """Whether a value is another one, or a mapping that has its fields and more."""
+    if isinstance(own, dict) and isinstance(value, dict):
+        return all(value.get(name) == part for name, part in own.items())
+    return bool(own == value)
+
 
 def domain_of(axis: Axis) -> Domain:
     """The domain of an axis of any kind."""

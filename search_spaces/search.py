@@ -78,6 +78,8 @@ class Search(Part):
     """adaptive: number of space-filling configurations before the first one that a
     model suggests
     """
+    start_from: Listed[str] = ()
+    """adaptive: sweeps whose results are the first observations of the search"""
     scheduler: Literal["none", "asha", "median"] = "none"
     """scheduler that stops trials early by validation SER, or by loss with
     task=synthesis
@@ -105,7 +107,7 @@ class Search(Part):
         """Whether only the best of a secret number of independent draws is released."""
         return self.kind == "private_selection"
 
-    @field_validator("objectives", mode="before")
+    @field_validator("objectives", "start_from", mode="before")
     @classmethod
     def _one_or_more(cls, names: Any) -> Any:
         return (names,) if isinstance(names, str) else names
@@ -125,7 +127,7 @@ class Search(Part):
             raise ValueError(
                 f"expected different objectives, got {', '.join(self.objectives)}"
             )
-        for name in ("objectives", "num_startup"):
+        for name in ("objectives", "num_startup", "start_from"):
             if (
                 name in self.model_fields_set
                 and not self.is_adaptive

@@ -28,6 +28,7 @@ from search_spaces.parts import (
 )
 from search_spaces.paths import is_within, set_path
 from search_spaces.search import STRATEGIES, Search
+from search_spaces.set_axes import is_list, with_axis
 from trainables import catalogue, figures
 from trainables.config import objectives
 from trainables.config.fields import Listed, validated
@@ -247,16 +248,23 @@ def read(
 def _with_overrides(
     document: dict[str, Any], overrides: dict[str, Any]
 ) -> dict[str, Any]:
+    """The document with each change. A value of a config's field is for every trial. A
+    list on a field that takes none is an axis, as `axes.PATH` is.
+    """
     merged = dict(document)
     for path, value in overrides.items():
-        head = path.split(".")[0]
-        if head in CONFIG_FIELDS:
+        head, _, rest = path.partition(".")
+        if head == "axes" and rest:
+            merged = with_axis(merged, rest, value)
+        elif head in CONFIG_FIELDS and isinstance(value, list) and not is_list(path):
+            merged = with_axis(merged, path, value)
+        elif head in CONFIG_FIELDS:
             merged["override"] = {**(merged.get("override") or {}), path: value}
         elif head in ("budget", "search", "resources", "repeats"):
             merged = set_path(merged, path, value)
         else:
             allowed = ", ".join(
-                sorted({*CONFIG_FIELDS, "budget", "search", "resources"})
+                sorted({*CONFIG_FIELDS, "axes", "budget", "search", "resources"})
             )
             raise InvalidInput(
                 f"expected a path that starts with one of {allowed}, got {path!r}"

@@ -1,7 +1,7 @@
 """Running sweeps: plan, budget, store, Ray, MLflow, and the command line on top.
 
-From Python, `run(space)` runs a sweep, `results(name)` has its trials as a pandas frame
-and `load_model(folder)` loads an exported model.
+From Python, `run(space)` runs a sweep, `extend(name)` adds points to it,
+`results(name)` has its trials as a pandas frame and `load_model(folder)` loads an exported model.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep.from_python import run
+    from sweep.from_python import extend, run
     from sweep.results.frame import results
     from sweep.results.predict import load_model
 
-__all__ = ["load_model", "results", "run"]
+__all__ = ["extend", "load_model", "results", "run"]
 _PLACES = {
+    "extend": "sweep.from_python:extend",
     "load_model": "sweep.results.predict:load_model",
     "results": "sweep.results",
     "run": "sweep.from_python:run",

@@ -40,7 +40,7 @@ _SHORTAGE = (
 )
 # Headings of `sweep --help`, by what people do; a command of none is under "Commands".
 _GROUPS = {
-    "Sweeps": ("plan", "run", "resume", "stop", "list", "delete", "fields"),
+    "Sweeps": ("plan", "run", "resume", "extend", "stop", "list", "delete", "fields"),
     "Results": (
         "show",
         "report",
@@ -52,7 +52,15 @@ _GROUPS = {
         "score",
     ),
     "Own data": ("init", "data"),
-    "Privacy": ("epsilon", "ledger", "unseal", "attack", "audit", "audit_release"),
+    "Privacy": (
+        "epsilon",
+        "ledger",
+        "home",
+        "unseal",
+        "attack",
+        "audit",
+        "audit_release",
+    ),
     "Public models and generated text": ("pretrain", "synthesize", "parser"),
 }
 

@@ -11,6 +11,7 @@ from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
 
 def run(
@@ -34,23 +35,13 @@ def run(
 
     Raises: InvalidInput for what is refused, before anything starts.
     """
-    from rich.console import Console
-
     from sweep import progress_display
     from sweep.planning.prepare import read
     from sweep.results.frame import results
 
     chosen = settings or from_environment()
     found = read(space, settings=chosen, overrides=overrides, name=name)
-    # Lines on stderr: a table that redraws itself is for terminals, not for a
-    # notebook's cells.
-    screen = Console(
-        stderr=True,
-        force_terminal=False,
-        force_jupyter=False,
-        highlight=False,
-        quiet=quiet,
-    )
+    screen = _lines(quiet=quiet)
     folder = store.SweepFolder(chosen.home / found.name)
     if resume and folder.exists:
         before = folder.space()
@@ -70,3 +61,61 @@ def run(
         }
         progress_display.start(found, chosen, screen, quiet=quiet, **options)
     return results(found.name, settings=chosen)
+
+
+def extend(
+    name: str,
+    space: str | Path | dict[str, Any] | None = None,
+    *,
+    overrides: dict[str, Any] | None = None,
+    reuse: bool = True,
+    settings: Settings | None = None,
+    address: str | None = None,
+    quiet: bool = False,
+) -> pd.DataFrame:
+    """Add the points of a space to a sweep that is finished or stopped, and run them;
+    the sweep's `results`. The column `taken_from` names the sweep that has trained a
+    point, where it is another one.
+
+    `space` is as for `run`, by default that of the sweep; `overrides` change its fields
+    and axes: `{"training.epochs": 3}`, `{"axes.training.learning_rate": [0.1, 0.2]}`.
+    With `reuse` points that other sweeps have trained on the same records are taken
+    over, and nothing more is charged to the data set for them.
+
+    Raises: InvalidInput for what is refused, before anything starts: a name that no
+        sweep has, a sweep that runs, a private selection, another corpus, delta or
+        search, a smaller total, no new point.
+    """
+    from sweep import progress_display
+    from sweep.planning.prepare import read
+    from sweep.results.frame import results
+
+    chosen = settings or from_environment()
+    folder = store.open_sweep(chosen.home, name)
+    source = folder.space().document() if space is None else space
+    found = read(source, settings=chosen, overrides=overrides, name=name)
+    progress_display.extend(
+        folder,
+        found,
+        chosen,
+        _lines(quiet=quiet),
+        quiet=quiet,
+        reuse=reuse,
+        address=address,
+    )
+    return results(name, settings=chosen)
+
+
+def _lines(*, quiet: bool) -> Console:
+    """Lines on stderr: a table that redraws itself is for terminals, not for a
+    notebook's cells.
+    """
+    from rich.console import Console
+
+    return Console(
+        stderr=True,
+        force_terminal=False,
+        force_jupyter=False,
+        highlight=False,
+        quiet=quiet,
+    )

@@ -19,6 +19,8 @@ from search_spaces.expansion import num_seeds
 from search_spaces.space import SearchSpace
 from sweep import interrupts, status
 from sweep.best_effort import BestEffort
+from sweep.planning.accounting import Accounting
+from sweep.planning.extension import plan_extension
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress, View
@@ -81,6 +83,31 @@ def resume(
     view = view_of(folder.space(), folder.plan(), settings.home)
     with watching(view, screen, quiet=quiet) as watch:
         return runner.resume(folder, settings, watch=watch, **options)
+
+
+def extend(
+    folder: SweepFolder,
+    space: SearchSpace,
+    settings: Settings,
+    screen: Console,
+    *,
+    quiet: bool,
+    reuse: bool,
+    **options: Any,
+) -> Run:
+    """Add the points of a space to a sweep and go on with it to its end, as
+    `runner.extend` with `options`. Shown as by `start`.
+
+    Raises: as `plan_extension` and `runner.extend`.
+    """
+    interrupts.now.explain = partial(store.how_to_go_on, settings.home, folder.name)
+    with preparing(screen, quiet=quiet):
+        extension = plan_extension(folder, space, Accounting(settings), reuse=reuse)
+    for note in extension.prepared.notes:
+        screen.print(note, style="yellow", markup=False, soft_wrap=True)
+    view = view_of(extension.prepared.space, extension.prepared.plan, settings.home)
+    with watching(view, screen, quiet=quiet) as watch:
+        return runner.extend(folder, extension, settings, watch=watch, **options)
 
 
 def view_of(space: SearchSpace, plan: Plan, home: Path) -> View:

@@ -30,7 +30,7 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Override one field, such as training.epochs=3.",
+        help="Override one field, such as training.epochs=3; a list makes an axis.",
     ),
 ]
 DataFields = Annotated[

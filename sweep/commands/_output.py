@@ -100,7 +100,7 @@ def finish(
     from sweep.results.export import export_best
     from sweep.results.frame import read, summary
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.tables.trials import results_table, violations
+    from sweep.results.tables.trials import results_table, taken_over, violations
     from sweep.results.utility_gap import gaps
     from sweep.search.source import unrun
     from sweep.store.state import TrialStatus
@@ -131,6 +131,7 @@ def finish(
             table = results_table(folder.name, records, answers=best_ids)
         say(*answers, style="bold")
         console().print(table)  # a stream that takes nothing is the command's failure
+        say(*taken_over(records))
         say(*violations(records), style="bold red")
         say(*filter(None, [sentence_of(folder)]))
         say(*left, style="yellow")

@@ -36,6 +36,7 @@ def show(
         leakage_table,
         results_table,
         synthesis_table,
+        taken_over,
         violations,
     )
     from sweep.results.utility_gap import gaps
@@ -74,6 +75,7 @@ def show(
     for other in (repeats, leakage_table(records), synthesis_table(records)):
         if other is not None:
             out.print("", other)
+    say(*taken_over(records))
     say(*violations(records), style="bold red")
     change = partial(frame.change_between, folder)
     with suppress(InvalidInput):

@@ -12,6 +12,7 @@ from sweep.planning.pricing import price
 from sweep.settings import Settings
 from sweep.spending.ledger import SELECTION, Ledger, selection_entry
 from sweep.spending.paid import Finding, findings
+from sweep.spending.taken_over import entries_of
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
@@ -76,7 +77,7 @@ def _charge(folder: SweepFolder, finding: Finding, account: Accounting) -> None:
         data = account.registered_data(prepared.plan.to_run[0].config)
         ledger.charge(selection_entry(what, delta=delta, data=data, sweep=sweep))
         return
-    known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
+    known = [e.attempt for e in entries_of(folder, ledger) if e.trial == finding.trial]
     attempt = max(known, default=0) + 1
     trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]
     for priced in price(trials, account):

@@ -4,25 +4,26 @@ estimate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
-from search_spaces.paths import is_within, set_all
+from search_spaces.paths import is_within, set_all, setting
 from search_spaces.space import SearchSpace
 from sweep import status
 from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
+from sweep.search.source import KnownPoint
 from sweep.search.suggest import require_sampler
 from sweep.settings import Settings
 from sweep.spending.filter import filter_of
 from sweep.store.data_sets import is_available
 from sweep.store.plans import Plan
-from trainables import catalogue
+from trainables import catalogue, formats
 from trainables.config.trial import ModelConfig, parse
 from trainables.errors import InvalidInput
 
@@ -35,13 +36,14 @@ class Prepared:
     """A space, its plan, and notes for the user, one sentence each. `price` is that of
     a private selection, whose plan holds the configurations that its trials are drawn
     from; None for any other sweep. The space of a selection has the noise that was
-    found for its target.
+    found for its target. `known` are the points that an adaptive search starts from.
     """
 
     space: SearchSpace
     plan: Plan
     notes: tuple[str, ...]
     price: SelectionPrice | None = None
+    known: tuple[KnownPoint, ...] = ()
 
 
 def read(
@@ -70,7 +72,7 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     Raises: InvalidInput for what no trial could run, InvalidData for data that cannot
     be read.
     """
-    notes: list[str] = []
+    notes = replaced_axes(space)
     account = Accounting(settings)
     if taken := [
         f"{p}={v}" for p, v in space.fallback.items() if space.override.get(p) == v
@@ -79,7 +81,7 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
             f"The data set of {space.name} is not available: {', '.join(taken)}"
             f" instead."
         )
-    price = None
+    price, known = None, tuple[KnownPoint, ...]()
     if space.search.is_private_selection:
         # Which imports the accounting library.
         from sweep.planning.selection_price import priced
@@ -94,22 +96,53 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
             plan = replace(plan, probes=planning.probes(space, account=account))
             require_one_corpus(space, plan)
             filter_of(space, plan.filter_delta)
-            notes += planning.search_notes(space, plan)
+            if space.search.start_from:
+                # Which imports the ledger.
+                from sweep.planning.start_from import points_to_start_from
+
+                known = points_to_start_from(space, plan, account)
+            notes += [*planning.search_notes(space, plan), *start_notes(space, known)]
         else:
             require_one_corpus(space, plan)
             plan = within_total(plan, space, account=account)
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
-    notes += sorted(
-        {f"{warning}." for trial in plan.to_run for warning in trial.warnings}
+    notes += notes_of(plan)
+    return Prepared(
+        space=space, plan=plan, notes=tuple(notes), price=price, known=known
     )
-    models = {trial.config.model.name: trial.config.model for trial in plan.to_run}
+
+
+def start_notes(space: SearchSpace, known: Sequence[KnownPoint]) -> list[str]:
+    """What a search starts from, in a sentence."""
+    if not known:
+        return []
+    number = formats.count(len(known), "configuration")
+    return [f"The search starts from {number} of {', '.join(space.search.start_from)}."]
+
+
+def notes_of(plan: Plan) -> list[str]:
+    """What the trials of a plan warn of, and what they lack, a sentence each."""
+    warnings = {f"{words}." for trial in plan.to_run for words in trial.warnings}
+    models = {trial.config.model.name for trial in plan.to_run}
     about = (
         getattr(catalogue.entry("models", n), "NOTE", None) for n in sorted(models)
     )
-    notes += filter(None, about)
-    notes += missing(trial.config.model for trial in plan.to_run)
-    return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
+    lacking = missing(trial.config.model for trial in plan.to_run)
+    return [*sorted(warnings), *filter(None, about), *lacking]
+
+
+def replaced_axes(space: SearchSpace) -> list[str]:
+    """The axes that a value for every trial (`override`) replaces, a sentence each."""
+    every = [space.axes, *(variant.axes for variant in space.variants)]
+    gone = {path: axis for axes in every for path, axis in axes.items()}
+    return [
+        f"{setting(given, value)} replaces the axis {path}"
+        f" ({formats.count(len(axis.values), 'value') if axis.values else 'a range'})."
+        for path, axis in gone.items()
+        for given, value in space.override.items()
+        if is_within(path, given)
+    ]
 
 
 def missing(models: Iterable[ModelConfig]) -> list[str]:

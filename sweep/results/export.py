@@ -29,9 +29,10 @@ from sweep.results.model_card import FILE as README
 from sweep.results.model_card import model_card
 from sweep.results.privacy_cards import JSON, write_card
 from sweep.results.utility_gap import refusal
-from sweep.spending.filter import stored_filter, total_of
+from sweep.spending.filter import chosen_after_results, stored_filter, total_of
 from sweep.spending.ledger import FILE, Entry, Ledger, selection_charge
 from sweep.spending.paid import require_paid
+from sweep.spending.taken_over import entries_of
 from sweep.store import manifest
 from sweep.store.files import read_json, write_json, write_text
 from sweep.store.plans import PlannedTrial
@@ -338,7 +339,7 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     """
     ledger = Ledger(folder.path.parent / FILE)
     require_paid(folder, ledger)
-    own_entries = ledger.of_sweep(folder.ledger_name)
+    own_entries = entries_of(folder, ledger)
     # What an exempt trial gives away stands beside the total.
     exempt = {trial.id for trial in folder.plan().trials if trial.is_exempt}
     entries = [entry for entry in own_entries if entry.trial not in exempt]
@@ -351,12 +352,14 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     try:
         starts = once(start for entry in entries for start in entry.starts)
         releases = [*starts.values(), *(entry.release for entry in entries)]
-        total = total_of(
-            folder.space(), releases, delta=delta, kept=stored_filter(folder)
-        )
+        kept = stored_filter(folder)
+        total = total_of(folder.space(), releases, delta=delta, kept=kept)
     except CannotAnalyze as problem:
         return None, str(problem)
-    beside = _beside_total(folder, {entry.trial for entry in own_entries} & exempt)
+    beside = [
+        *_beside_total(folder, {entry.trial for entry in own_entries} & exempt),
+        *chosen_after_results(folder.about(), is_filtered=kept is not None),
+    ]
     total = with_risk(total, releases)
     # An interrupted attempt is a release, and no trial that a reader would count.
     number = len({entry.trial for entry in entries})

@@ -9,6 +9,7 @@ from sweep.results.export_documents import SYNTHESIS, WEIGHTS
 from sweep.spending.exports import Exports
 from sweep.spending.ledger import FILE, SELECTION, Entry, Ledger
 from sweep.spending.paid import uncharged_epochs
+from sweep.spending.taken_over import entries_of
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import catalogue
 from trainables.cards.card import PrivacyCard
@@ -63,7 +64,7 @@ def _entries(folder: SweepFolder, record: TrialRecord) -> tuple[Entry, ...]:
     """What the ledger has charged for the weights of a trial: its attempts, or its
     selection.
     """
-    every = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
+    every = entries_of(folder, Ledger(folder.path.parent / FILE))
     found = tuple(
         entry for entry in every if entry.trial in (record.plan.id, SELECTION)
     )

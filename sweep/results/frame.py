@@ -67,6 +67,7 @@ class Row:
             "group": plan.group,
             "status": record.status,
             "reason": record.reason,
+            "taken_from": record.taken_from and record.taken_from.rpartition("@")[0],
             "epochs_done": record.epochs_done,
             "epochs": plan.epochs,
             "seconds": record.seconds,

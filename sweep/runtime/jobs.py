@@ -9,7 +9,13 @@ from sweep.planning.accounting import Accounting
 from sweep.planning.plan import plan_point
 from sweep.planning.pricing import price
 from sweep.runtime.events import TrialJob
-from sweep.search.source import group_at, infeasible, num_chosen, observations_of
+from sweep.search.source import (
+    group_at,
+    infeasible,
+    known_points,
+    num_chosen,
+    observations_of,
+)
 from sweep.search.suggest import Observation, suggest
 from sweep.spending.gate import SpendGate
 from sweep.store.plans import PlannedTrial
@@ -82,8 +88,11 @@ class ChosenJobs:
         permitted.
         """
         records = self._sweep.records(running=True)
-        observations = observations_of(self._space, records, known=self._observed)
+        before = known_points(self._sweep.about())
+        observations = [each.observation for each in before]
+        observations += observations_of(self._space, records, known=self._observed)
         known = {record.plan.group for record in records}
+        known |= {each.group for each in before}
         full, num_before = 0, len(observations)
         for attempt in range(_PATIENCE + _LAST_PATIENCE):
             # Where the sampler keeps suggesting configurations beyond the total, random

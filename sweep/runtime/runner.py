@@ -7,15 +7,17 @@ free.
 
 import math
 import os
+import shutil
 import socket
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sweep import interrupts, status
 from sweep.planning.accounting import Accounting
+from sweep.planning.extension import Extension
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import (
@@ -32,9 +34,11 @@ from sweep.runtime.driver import Driver, Watch
 from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RayFailed, RunSettings
 from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.ray_metrics import record_metrics
+from sweep.search.source import START
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
 from sweep.spending.paid import require_paid, require_vault, require_whole_ledger
+from sweep.store import manifest
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
@@ -106,6 +110,8 @@ def start(
     }
     if executed.scheduler != "none":
         facts[_HORIZON] = executed.max_epochs
+    if prepared.known:
+        facts[START] = [asdict(each) for each in prepared.known]
     if selected is not None:
         facts["selection"] = selected.to_dict()
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
@@ -156,6 +162,53 @@ def resume(
     )
     horizon = folder.about().get(_HORIZON, executed.max_epochs)
     executed = executed.model_copy(update={"max_epochs": horizon})
+    return _execute(folder, prepared, account, executed, watch)
+
+
+def extend(
+    folder: SweepFolder,
+    extension: Extension,
+    settings: Settings,
+    *,
+    address: str | None = None,
+    function: str = TRIAL_FUNCTION,
+    watch: Watch = lambda trial_id, progress: None,
+) -> Run:
+    """Add the points of an extension to its sweep, and go on with it to its end, as
+    `resume` does. Trials of other sweeps are copied, with their files, first.
+
+    Raises: InvalidInput, with nothing written, as `start`, and for a sweep that runs or
+        was changed since the extension was planned.
+    """
+    account, prepared = Accounting(settings), extension.prepared
+    require_storage(settings)
+    executed = run_settings(prepared, settings, address=address, function=function)
+    horizon = folder.about().get(_HORIZON, executed.max_epochs)
+    executed = executed.model_copy(update={"max_epochs": horizon})
+    begun = time.monotonic()
+    for trial in extension.added:
+        if time.monotonic() - begun < _DRY_RUN_SECONDS:
+            dry_run(trial.config, account, function)
+    if (limit := folder.budget_total) is not None:
+        require_total(
+            price(extension.added, account), account.ledger, budget_total=limit
+        )
+    if is_tracked(settings, folder):
+        with suppress(StoreAway):
+            open_store(settings)
+    with store.storage_faults(folder), folder.hold_lock():
+        if folder.plan() != extension.before:
+            raise InvalidInput(
+                f"sweep {folder.name} was changed while its extension was planned: run"
+                " the same command again"
+            )
+        for trial_id, taken in extension.taken.items():
+            place = folder.trial_folder(trial_id)
+            shutil.rmtree(place, ignore_errors=True)  # of a crash: it has not begun
+            manifest.copy(taken.folder, place)
+            result = {**taken.result, "taken_from": taken.sweep}
+            folder.release_trial(trial_id, epochs=taken.epochs, result=result)
+        folder.replace_plan(prepared.space, prepared.plan, **extension.facts)
     return _execute(folder, prepared, account, executed, watch)
 
 

@@ -2,10 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from search_spaces.expansion import Point, branches, num_seeds
 from search_spaces.space import SearchSpace
@@ -15,6 +18,40 @@ from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import figures
+
+START = "start_from"  # among the facts of a sweep: what its search knew at the start
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownPoint:
+    """What an earlier sweep, by its name in the ledger, has observed at a point of a
+    search's space: the mean of its `objectives` over seeds, smaller is better. `group`
+    is that of the point's trials.
+    """
+
+    sweep: str
+    group: str
+    variant: str
+    values: dict[str, Any]
+    objectives: tuple[float, ...]
+
+    @property
+    def observation(self) -> Observation:
+        """For the sampler of a search."""
+        return Observation(
+            variant=self.variant,
+            values=self.values,
+            state="done",
+            objectives=self.objectives,
+        )
+
+
+_KNOWN = TypeAdapter(tuple[KnownPoint, ...])
+
+
+def known_points(about: Mapping[str, Any]) -> tuple[KnownPoint, ...]:
+    """The points that a search started from, by the facts of its sweep."""
+    return _KNOWN.validate_python(about.get(START, ()))
 
 
 def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
@@ -68,7 +105,13 @@ def observations_of(
     observations = []
     for key, members in groups.items():
         plan = members[0].plan
-        values = {p: v for p, v in plan.values.items() if p in domains[plan.variant]}
+        axes = domains.get(plan.variant, {})
+        values = {p: v for p, v in plan.values.items() if p in axes}
+        # A sweep that was extended may have points outside of its space.
+        if plan.variant not in domains or any(
+            not axes[p].matching(v) for p, v in values.items()
+        ):
+            continue
         observations.append(kept.get(key) or _observation(space, values, members))
         if not any(
             r.status.is_pending or r.status is TrialStatus.FAILED for r in members

@@ -3,13 +3,14 @@ it holds: epsilon a trial, a total of all trials. `sweep.planning.plan` refuses 
 over budget before anything starts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import Any
 
 from search_spaces.parts import Budget
 from sweep.spending.ledger import Entry, Ledger, PricedTrial, attempt_key
+from sweep.spending.taken_over import entries_of
 from sweep.store.state import SweepState
 from sweep.store.sweeps import SweepFolder
 from trainables import formats
@@ -143,13 +144,24 @@ class SpendGate:
         first = min(first, epochs_done)
         return stop or self._charge(trial_id, number, first, epochs_done)
 
-    def refusal(self, *others: PricedTrial) -> str | None:
-        """The reason why other trials may not begin, or None. All their epochs and
-        those of the trials that have begun must fit into the sweep's total, beside what
-        others have spent.
+    def take_over(self, entries: Sequence[Entry]) -> str | None:
+        """Count what another sweep was charged for one trial that is shown here, too;
+        or the reason why it does not fit into the sweep's total, and is not counted.
+        """
+        reason = self.refusal(taken=entries)
+        if reason is None:
+            for entry in entries:
+                self._count(entry)
+        return reason
+
+    def refusal(self, *others: PricedTrial, taken: Iterable[Entry] = ()) -> str | None:
+        """The reason why other trials may not begin, or what another sweep has `taken`
+        for one may not be shown, or None. All their epochs and those of the trials that
+        have begun must fit into the sweep's total, beside what others have spent.
         """
         counted = [priced for priced in others if not priced.trial.is_exempt]
-        if self.budget.total is None or not counted:
+        taken = [entry for entry in taken if not entry.is_exempt]
+        if self.budget.total is None or not (counted or taken):
             return None
         more: dict[Any, Release | None] = {}
         delta, state = 1.0, self.state()
@@ -159,6 +171,10 @@ class SpendGate:
                 more |= once(each.mechanism.starts)
                 more[each.trial.id] = release(each.mechanism)
                 delta = min(delta, each.mechanism.delta)
+        for entry in taken:
+            more |= once(entry.starts)
+            more[attempt_key(entry)] = entry.release
+            delta = min(delta, entry.delta)
         return total_refusal(self._total, self.budget.total, more, delta=delta)
 
     def _charge(self, trial_id: str, number: int, first: int, done: int) -> str | None:
@@ -225,18 +241,19 @@ def open_gate(
     *,
     ledger: Ledger,
     total_filter: RdpFilter | None = None,
+    budget: Budget | None = None,
 ) -> SpendGate:
-    """The gate of a sweep in the state of its folder and the ledger, with the budget of
-    its space. `trials` are those that may begin; `total_filter` is that of
-    `fixed_filter`.
+    """The gate of a sweep in the state of its folder and the ledger, with the `budget`,
+    by default that of its space. `trials` are those that may begin; `total_filter` is
+    that of `fixed_filter`.
     """
     name = folder.ledger_name
     return SpendGate(
         sweep=name,
         trials={priced.trial.id: priced for priced in trials},
-        budget=folder.space().budget,
+        budget=budget or folder.space().budget,
         charge=partial(ledger.charge, budget_total=folder.budget_total),
         total_filter=total_filter,
-        spent=ledger.of_sweep(name),
+        spent=entries_of(folder, ledger),
         state=folder.state,
     )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweep.spending.ledger import SELECTION, Entry, Ledger, selection_charge
+from sweep.spending.taken_over import entries_of
 from sweep.store.sweeps import SweepFolder, Vault
 from trainables import catalogue, formats
 from trainables.errors import InvalidData, InvalidInput
@@ -70,7 +71,7 @@ def _of_trials(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
             known.epochs_done, known.result["epochs_done"] if known.result else 0
         )
     by_trial = defaultdict[str, list[Entry]](list)
-    for entry in ledger.of_sweep(folder.ledger_name):
+    for entry in entries_of(folder, ledger):
         by_trial[entry.trial].append(entry)
     for trial in trials:
         is_finite = trial.epsilon is not None and math.isfinite(trial.epsilon)

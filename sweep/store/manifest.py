@@ -4,6 +4,7 @@ final file, so that damage and edits are detected.
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.store.files import MAX_BYTES, write_json
 from trainables.errors import InvalidData, one_line
-from trainables.io.files import file_text
+from trainables.io.files import file_text, make_folder
 
 FILE = "manifest.json"
 # Scores by the other trials; the page of an export, which people edit.
@@ -95,6 +96,28 @@ def unlisted(folder: Path, part: str) -> tuple[str, ...]:
         and not path.name.startswith(".")
         and name not in listed
     )
+
+
+def copy(folder: Path, target: Path) -> None:
+    """Copy the files that the manifest of `folder` lists, and the manifest, into
+    `target`, which gets them as they are listed or is not there. Files keep their
+    modes.
+
+    Raises: InvalidData as `require_whole`, for the copy.
+    """
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        make_folder(fresh)
+        for name in (*_read(folder), FILE):
+            make_folder((fresh / name).parent)
+            shutil.copy(folder / name, fresh / name)
+        require_whole(fresh)
+        fresh.rename(target)
+    except FileNotFoundError:
+        require_whole(folder)
+        raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def require_whole(folder: Path) -> None:

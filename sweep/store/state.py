@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, TypeAdapter
 from typing_extensions import TypedDict
@@ -81,6 +81,8 @@ class TrialRecord:
     privacy: PrivacyCard | None = None
     violation: dict[str, float] | None = None
     ended_at: float | None = None  # when its result was written
+    # The sweep that has trained it, by its name in the ledger, where it is another.
+    taken_from: str | None = None
 
 
 class EpochRow(TypedDict):
@@ -97,7 +99,9 @@ class EpochRow(TypedDict):
 
 
 class Result(TypedDict):
-    """The result of a trial that has ended without an error (`TrialResult`)."""
+    """The result of a trial that has ended without an error (`TrialResult`);
+    `taken_from` is the sweep that has trained it, where it is another one.
+    """
 
     __pydantic_config__ = _OPEN  # type: ignore[misc]
     epochs_done: Epochs
@@ -108,6 +112,7 @@ class Result(TypedDict):
     seconds: dict[str, Figure]
     stopped_early: bool
     time: float
+    taken_from: NotRequired[str]
 
 
 class LeakageReport(TypedDict):
@@ -164,6 +169,7 @@ class PlanSet(_Entry):
     entry: Literal["planned"] = "planned"
     plan: Plan
     space: dict[str, Any]
+    facts: dict[str, Any] = {}  # added to those of the sweep
 
 
 class TrialsSuggested(_Entry):
@@ -214,7 +220,9 @@ class LeakageMeasured(OfTrial):
 
 
 class Released(OfTrial):
-    """All that is shown of a trial from a vault."""
+    """All that is shown of a trial from a vault, or from another sweep, which the
+    result then names.
+    """
 
     entry: Literal["released"] = "released"
     epochs: list[EpochRow]
@@ -272,6 +280,13 @@ class TrialState:
     def has_begun(self) -> bool:
         """Whether an epoch was ever permitted."""
         return bool(self.rows) if self.denied is not None else self.has_started
+
+    @property
+    def taken_from(self) -> str | None:
+        """The sweep that has trained it, by its name in the ledger, where it is another
+        one.
+        """
+        return self.result.get("taken_from") if self.result else None
 
     def add(
         self, entry: StatusChanged | Epoch | TrialFinished | LeakageMeasured
@@ -349,6 +364,7 @@ class TrialState:
             privacy=result["privacy"],
             violation=panel["violation"],
             ended_at=result["time"],
+            taken_from=self.taken_from,
         )
 
 
@@ -373,8 +389,9 @@ class SweepState:
                 self.about = about.model_dump()
             case MetadataAdded(facts=facts):
                 self.about |= facts
-            case PlanSet(plan=plan, space=space):
+            case PlanSet(plan=plan, space=space, facts=facts):
                 self._plan, self.space = plan, space
+                self.about |= facts
                 self.planned = {trial.id: trial for trial in plan.trials}
             case TrialsSuggested(trials=trials):
                 for trial in trials:

@@ -161,13 +161,14 @@ class SweepFolder:
             )
         return found[0]
 
-    def replace_plan(self, space: SearchSpace, plan: Plan) -> None:
-        """Replace space and plan; trials are kept. Raises: InvalidInput where the sweep
-        runs.
+    def replace_plan(self, space: SearchSpace, plan: Plan, **facts: Any) -> None:
+        """Replace space and plan, and add facts to those of the sweep; trials are kept.
+
+        Raises: InvalidInput where the sweep runs.
         """
         with self._lock():
             document = plain(space.document())
-            self.add(log.PlanSet(plan=plan, space=document))
+            self.add(log.PlanSet(plan=plan, space=document, facts=facts))
             write_text(self.path / "space.yaml", format_yaml(document))
 
     def about(self) -> dict[str, Any]:
@@ -254,8 +255,8 @@ class SweepFolder:
         epochs: Sequence[Mapping[str, Any]],
         result: Mapping[str, Any],
     ) -> None:
-        """Record all that is shown of a trial from a vault, whatever was shown
-        before.
+        """Record all that is shown of a trial from a vault or from another sweep,
+        whatever was shown before.
         """
         fields = {"trial": trial_id, "epochs": epochs, "result": result}
         self.add(log.Released.model_validate(fields))

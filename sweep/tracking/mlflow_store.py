@@ -576,8 +576,9 @@ def result_tags(
     hidden = [
         key for key, (name, _) in shown.items() if not record.plan.may_publish(name)
     ]
-    reason = public_reason(record)
+    reason, origin = public_reason(record), record.taken_from
     return {
+        **({"sweep.taken_from": origin.rpartition("@")[0]} if origin else {}),
         "sweep.reason": reason,
         f"{CURATOR}.reason": "" if reason == record.reason else record.reason or "",
         f"{CURATOR}.violation": "; ".join(violations([record])),

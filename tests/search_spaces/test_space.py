@@ -55,6 +55,56 @@ def test_overrides_reach_the_config_and_the_space(tmp_path):
     assert (space.budget.epsilon, space.budget.trials, space.repeats) == (2, 3, (0, 1))
 
 
+LR, NOISE = "training.learning_rate", "privacy.noise_multiplier"
+
+
+def _values(document, overrides):
+    """The values of each point that is read with the overrides, by variant."""
+    points = expand(read(document, overrides=overrides)).points
+    return [(p.variant, *p.values.values()) for p in points]
+
+
+def test_a_list_on_a_field_makes_an_axis_and_a_scalar_removes_one():
+    document = {"base": {"engine": "dp_sgd"}, "axes": {LR: [0.1, 0.2]}}
+    for path in (NOISE, f"axes.{NOISE}"):
+        found = _values(document, {path: [1.0, 2.0]})
+        assert found == [("all", a, b) for a in (0.1, 0.2) for b in (1.0, 2.0)]
+    assert _values(document, {LR: [0.3]}) == [("all", 0.3)]
+    assert _values(document, {LR: 0.3}) == [("all",)]
+    assert _values(document, {LR: 0.3, f"axes.{LR}": [0.4]}) == [("all", 0.4)]
+    ranged = {"range": {"low": 1, "high": 2, "num": 2}}
+    assert _values(document, {f"axes.{LR}": ranged}) == [("all", 1.0), ("all", 2.0)]
+    with refused("expected a list or a range, got 3"):
+        read(document, overrides={f"axes.{LR}": 3})
+
+
+def test_a_list_that_a_field_takes_is_its_value():
+    base = {"engine": "sgd", "model": {"name": "features"}}
+    given = {"model.encoder": ["dialogues", "mpnet"], "evaluation.attacks": []}
+    assert read({"base": base}, overrides=given).override == given
+    assert read({"base": base}, overrides=given).axes == {}
+
+
+def test_an_axis_that_is_set_is_in_the_variants_that_have_the_field():
+    """Each has it in the place of its own value, also of one inside of a section that
+    it sets as a whole; a variant without axes stays as it is.
+    """
+    variants = [
+        {"name": "own", "axes": {NOISE: [9.0]}},
+        {"name": "fixed", "set": {NOISE: 8.0, "training.epochs": 2}},
+        {"name": "whole", "set": {"privacy": {"noise_multiplier": 7, "delta": 1e-6}}},
+        {"name": "alone", "set": {NOISE: 6.0}, "drop_axes": "all"},
+        {"name": "sgd", "set": {"engine": "sgd"}},
+    ]
+    document = {"base": {"engine": "dp_sgd"}, "variants": variants}
+    found = _values(document, {NOISE: [1.0, 2.0]})
+    assert found == [
+        *((name, z) for name in ("own", "fixed", "whole") for z in (1.0, 2.0)),
+        ("alone",),
+        ("sgd",),
+    ]
+
+
 def test_scientific_notation_without_a_dot_is_a_number(tmp_path):
     space = read(write(tmp_path, "axes: {privacy.noise_multiplier: [1e-6, 1e-1, 2E3]}"))
     assert space.axes["privacy.noise_multiplier"].values == (1e-6, 0.1, 2000.0)

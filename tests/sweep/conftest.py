@@ -31,7 +31,7 @@ def line(capsys):
 @pytest.fixture
 def toy_trials(monkeypatch):
     """Trials of a few milliseconds in the place of real ones."""
-    for name in ("start", "resume"):
+    for name in ("start", "resume", "extend"):
         monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
 
 

@@ -149,3 +149,68 @@ def by_name(home):
         if path.name != "trained.txt":
             found.setdefault(name, place)
     return found
+
+
+REFUSED, FAILED, MARKED, SAME, NONE = "refused", "failed", "marked", "same", "-"
+# By file: what happens where it is removed, emptied, cut, older, another home's. "-":
+# it is empty, has no older copy, or is the same in every home.
+_LOG = {
+    "sweep.jsonl": (REFUSED,) * 5,
+    "sweep.head": (REFUSED, REFUSED, REFUSED, SAME, REFUSED),
+    "sweep.lock": (SAME, NONE, NONE, NONE, NONE),
+    "lock": (SAME, NONE, NONE, NONE, NONE),
+    "space.yaml": (SAME, SAME, SAME, NONE, SAME),
+}
+_ENDED = {
+    "config.yaml": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
+    "manifest.json": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
+    "model/model.json": (REFUSED, REFUSED, REFUSED, NONE, NONE),
+    "model/weights.safetensors": (REFUSED, REFUSED, REFUSED, NONE, NONE),
+    "privacy_card.json": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
+    "privacy_card.md": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
+}
+_ENCODED = (
+    "corpus.json",
+    "intents.npy",
+    "offsets.npy",
+    "outside.npy",
+    "part.npy",
+    "tags.npy",
+)
+TABLE = {
+    "ledger.jsonl": (REFUSED,) * 5,
+    "ledger.head": (REFUSED, REFUSED, REFUSED, SAME, REFUSED),
+    "ledger.key": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
+    "ledger.lock": (SAME, NONE, NONE, NONE, NONE),
+    "ledger.records/DATA.u64": (REFUSED, REFUSED, REFUSED, NONE, REFUSED),
+    **{f"done/{name}": answers for name, answers in _LOG.items()},
+    **{f"done/trials/ID/{name}": answers for name, answers in _ENDED.items()},
+    **{f"picked/{name}": answers for name, answers in _LOG.items()},
+    **{f"picked/trials/ID/{name}": answers for name, answers in _ENDED.items()},
+    "picked/vault/ledger.jsonl": (REFUSED,) * 5,
+    "picked/vault/ledger.head": (REFUSED, REFUSED, REFUSED, SAME, REFUSED),
+    "picked/vault/ledger.key": (SAME, SAME, SAME, NONE, SAME),
+    "picked/vault/ledger.lock": (SAME, NONE, NONE, NONE, NONE),
+    **{f"picked/vault/draws/{name}": answers for name, answers in _LOG.items()},
+    **{
+        f"picked/vault/draws/trials/DRAW/{name}": answers
+        for name, answers in _ENDED.items()
+    },
+    **{f"stopped/{name}": answers for name, answers in _LOG.items()},
+    **{f"stopped/trials/ID/{name}": answers for name, answers in _ENDED.items()},
+    "stopped/trials/OPEN/checkpoint/state.json": (FAILED, FAILED, FAILED, NONE, FAILED),
+    "stopped/trials/OPEN/checkpoint/tensors.safetensors": (
+        FAILED,
+        FAILED,
+        FAILED,
+        NONE,
+        FAILED,
+    ),
+    "stopped/trials/OPEN/config.yaml": (SAME, SAME, SAME, NONE, SAME),
+    "cache/figures.jsonl": (SAME, SAME, SAME, NONE, NONE),
+    "cache/.json_lines-KEY.lock": (SAME, NONE, NONE, NONE, NONE),
+    **{
+        f"cache/json_lines-KEY/{name}": (REFUSED, REFUSED, REFUSED, NONE, NONE)
+        for name in (*_ENCODED, "tokens.npy", "types.txt")
+    },
+}

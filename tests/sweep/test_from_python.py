@@ -38,13 +38,36 @@ def test_a_sweep_is_run_and_continued(tmp_path, capsys, toy_trials):
         sweep.results("none", settings=settings)
 
 
+def test_a_sweep_is_extended(tmp_path, capsys, toy_trials):
+    settings = replace(settings_in(tmp_path), tracking=False)
+    document = space_in(tmp_path, variants=[], axes={Z0: [0.5, 1.0]}).document()
+    sweep.run({**document, "name": "first"}, settings=settings, quiet=True)
+    second = {**document, "name": "second", "axes": {Z0: [2.0]}}
+    before = sweep.run(second, settings=settings, quiet=True)
+    given = {"settings": settings, "quiet": True}
+    found = sweep.extend("second", overrides={Z0: [0.5, 3.0]}, **given)
+    assert capsys.readouterr().err == ""
+    assert dict(zip(found[Z0], found["taken_from"].notna(), strict=True)) == {
+        2.0: False,
+        0.5: True,
+        3.0: False,
+    }
+    assert set(found["taken_from"].dropna()) == {"first"}
+    assert found.loc[before.index[0], "ser"] == before["ser"].iloc[0]
+    again = sweep.extend("second", document, reuse=False, **given)
+    assert again["taken_from"].notna().sum() == 1
+    assert len(again) == 4
+    with refused("none"):
+        sweep.extend("none", **given)
+
+
 CODE = """
 import sys, sweep
 heavy = {"torch", "ray", "mlflow", "pandas", "numpy", "scipy", "rich", "pydantic"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
-from sweep import load_model, results, run
+from sweep import extend, load_model, results, run
 import sweep.results.comparison, sweep.store.plans
-assert callable(load_model) and callable(results) and callable(run) and callable(sweep.results)
+assert all(map(callable, (extend, load_model, results, run, sweep.results)))
 assert not {"torch", "ray", "mlflow", "pandas"} & set(sys.modules)
 assert set(dir(sweep)) == {*sweep.__all__, "__version__"}
 assert sweep.__version__

@@ -4,6 +4,7 @@ Mireshghallah et al. 2022. Pure.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
@@ -374,6 +375,17 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
             legend="ε ≥: certified for all trials together",
         ),
         column("claimed", claim, worth=94),
+    ]
+
+
+def taken_over(records: Sequence[TrialRecord]) -> list[str]:
+    """A sentence for each other sweep that has trained some of the trials."""
+    names = [r.taken_from.rpartition("@")[0] for r in records if r.taken_from]
+    return [
+        f"{formats.count(number, 'trial')} taken over from {name}, which has paid for"
+        f" {'it' if number == 1 else 'them'}: counted in the epsilon of this sweep, and"
+        " once in that of the data set"
+        for name, number in Counter(names).items()
     ]
 
 

@@ -38,6 +38,19 @@ def test_a_file_is_read_under_the_name_it_is_given(settings, tmp_path):
         assert {trial.epochs for trial in plan.trials} == {epochs}
 
 
+def test_a_value_that_replaces_an_axis_is_said(settings, tmp_path):
+    noise = "privacy.noise_multiplier"
+    for given, said in (
+        ({noise: 2.0}, ["z0=2 replaces the axis privacy.noise_multiplier (2 values)."]),
+        ({"training.epochs": 2}, []),
+    ):
+        space = prepare.read(
+            space_in(tmp_path).document(), settings=settings, overrides=given
+        )
+        notes = prepare_space(space, settings=settings).notes
+        assert [note for note in notes if "axis" in note] == said
+
+
 def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
     space = space_in(tmp_path, fallback={"data.path": "mine.jsonl"})
     (tmp_path / "mine.jsonl").rename(tmp_path / "elsewhere.jsonl")

@@ -346,7 +346,7 @@ def folder_with(space, ended):
     for name in ended:
         state.add(log.StatusChanged(entry="failed", trial=name))
     parts = {"space": lambda: space, "budget_total": None, "state": lambda: state}
-    return SimpleNamespace(ledger_name="s", **parts)
+    return SimpleNamespace(ledger_name="s", plan=lambda: state.plan, **parts)
 
 
 def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):

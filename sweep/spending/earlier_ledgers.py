@@ -1,7 +1,4 @@
-"""Rewrite the ledger of an old home as the log that is read today. Run once, while no
-sweep runs:
-
-    python benchmarks/carry_ledger_over.py ~/.sweeps
+"""Ledgers of earlier code, rewritten as the log that is read today.
 
 An old ledger has lines or releases of another form. Every entry is kept, and the old
 file as `*.before`. Lists of record hashes lose those that depend on spaces; one that
@@ -13,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,16 +18,27 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from sweep.spending.home_key import HomeKey
-from sweep.spending.ledger import ENTRY, FILE, Entry, Ledger
+from sweep.spending.ledger import ENTRY, Entry, Ledger
 from sweep.store.chained_log import ChainedLog
 from sweep.store.files import write_bytes
+from trainables.errors import InvalidData, one_line
 
 
 def carry_over(path: Path) -> int:
-    """Carry a ledger over; returns the number of its entries.
+    """Carry a ledger over, while no sweep runs; returns the number of its entries.
 
-    Raises: ValueError for what is damaged.
+    Raises: InvalidData for what is damaged.
     """
+    try:
+        return _carry_over(path)
+    except (ValueError, LookupError, TypeError) as problem:
+        raise InvalidData(
+            f"expected a whole ledger of earlier code in {path}, got a damaged one"
+            f" ({one_line(str(problem), characters=200)}): restore it from a copy"
+        ) from None
+
+
+def _carry_over(path: Path) -> int:
     is_logged = path.read_bytes().startswith(b'{"digest"')
     if is_logged:
         advice = "restore it from a copy"
@@ -149,8 +156,3 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
             fresh.read_new()
             fresh.append(entry)
     path.with_suffix(".lock").unlink()
-
-
-if __name__ == "__main__":
-    count = carry_over(Path(sys.argv[1]).expanduser() / FILE)
-    print(f"{count} entries of the ledger carried over")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from benchmarks.carry_ledger_over import carry_over
 from sweep.planning import ledger_check
+from sweep.spending.earlier_ledgers import carry_over
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.chained_log import ChainedLog
 from tests.sweep.logs import entries
@@ -22,6 +22,7 @@ from trainables.dp.accounting.releases import (
     Training,
     Unaccounted,
 )
+from trainables.errors import InvalidData
 
 
 def old_ledger(path):
@@ -93,7 +94,7 @@ def test_what_is_damaged_is_refused_and_stays(ledger, damage):
     old_ledger(ledger)
     before = b"".join(damage(ledger.read_bytes().splitlines(keepends=True)))
     ledger.write_bytes(before)
-    with pytest.raises(ValueError, match=r"^expected "):
+    with pytest.raises(InvalidData, match=r"^expected "):
         carry_over(ledger)
     assert ledger.read_bytes() == before
 
