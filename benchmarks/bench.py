@@ -37,7 +37,7 @@ from trainables.config.trial import TrialConfig, parse
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import make_split
-from trainables.dp.engines import Setup
+from trainables.dp.engines.engine import Setup
 from trainables.dp.noise import public_key
 from trainables.dp.sampling import SampledBatch
 from trainables.errors import InvalidInput

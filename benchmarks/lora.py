@@ -32,8 +32,8 @@ from trainables.config.mechanism import build
 from trainables.config.trial import model_part, parse
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
-from trainables.dp.engines import Engine, Setup
 from trainables.dp.engines._private import PrivateEngine
+from trainables.dp.engines.engine import Engine, Setup
 from trainables.dp.noise import new_key
 from trainables.models import lora
 from trainables.models.nlu.hub_encoder import AdaptedEncoder

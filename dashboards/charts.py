@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dashboards import palette
 from dashboards.results import Estimate, Sweep, Trial
 from trainables import catalogue, formats
-from trainables.dp.engines._chart_style import Mark
+from trainables.dp.engines.configs import Mark
 from trainables.figures import LEAKAGE
 
 BEGINNINGS = ("frontier-", "leakage-", "slice-")  # of charts' names

@@ -8,7 +8,7 @@ and words repeat the information.
 import math
 
 from trainables import catalogue
-from trainables.dp.engines._chart_style import ChartStyle, Mark
+from trainables.dp.engines.configs import ChartStyle, Mark
 
 ACCENT = "#0072B2"  # of elements without an engine
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
@@ -103,7 +103,7 @@ def look(engine: str) -> ChartStyle:
         return BANDS[engine]
     if engine not in catalogue.names("engines"):
         return ChartStyle(label=engine, light=_OTHER[0], dark=_OTHER[1])
-    found: ChartStyle = catalogue.entry("engines", engine).LOOK
+    found: ChartStyle = catalogue.entry("engines", engine).style
     return found
 
 

@@ -26,7 +26,6 @@ from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Range, Variant
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
-from trainables.config.fields import first_problem, nearest
 from trainables.config.trial import (
     SHELVES,
     TAGS,
@@ -38,6 +37,7 @@ from trainables.config.trial import (
 )
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput, quote
+from trainables.fields import first_problem, nearest
 from trainables.figures import EPSILON, EPSILON_PAPER
 
 VARIANT = "variant"  # the parameter that chooses one

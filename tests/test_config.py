@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from search_spaces.expansion import own_fields
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config.fields import first_problem
 from trainables.config.mechanism import build
 from trainables.config.trial import SHELVES, TrialConfig, data_config, model_part, parse
+from trainables.fields import first_problem
 
 _TEXT = {"data": {"name": "smcalflow"}, "model": {"name": "causal_lm"}}
 _STAGES = {"method": "two_stage", "parse_epochs": 2}

@@ -23,6 +23,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from trainables import catalogue
+from trainables.config.calibrate import resolve
 from trainables.config.mechanism import build, with_noise
 from trainables.config.trial import Target, TrialConfig
 from trainables.dp import accounting
@@ -83,7 +84,7 @@ class FigureCache:
         )
 
         def search() -> float:
-            _, mechanism = accounting.resolve(
+            _, mechanism = resolve(
                 config, num_records=num_records, undeclared=undeclared, certified=False
             )
             return mechanism.noise_multiplier

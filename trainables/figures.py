@@ -31,6 +31,7 @@ _MODULES = (
 VALIDATION = "validation_"
 ATTACKS = "mia_"
 LEAKAGE = "leakage"
+CLIP_DIFFERENCE = "clip_difference"
 EPSILON = "epsilon"
 EPSILON_PAPER = "epsilon_paper"
 EPSILON_REPLACE_ONE = "epsilon_replace_one"

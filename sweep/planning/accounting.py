@@ -14,6 +14,7 @@ from sweep.settings import Settings
 from sweep.spending.exports import Exports
 from sweep.store.data_sets import TrainingData, open_data, open_pair_data
 from trainables import catalogue
+from trainables.config.calibrate import resolve
 from trainables.config.trial import (
     DataConfig,
     SynthesisConfig,
@@ -157,7 +158,7 @@ class Accounting:
         Raises: InvalidInput for a mechanism that is refused.
         """
         size = size_of(config, self.settings)
-        _, mechanism = accounting.resolve(
+        _, mechanism = resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
         return replace(mechanism, starts=self._starts_of(config))

@@ -22,9 +22,9 @@ from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config.fields import ReadOnlyIf
 from trainables.config.trial import SHELVES, TAGS, TrialConfig, class_of
 from trainables.errors import InvalidInput, nearest_name
+from trainables.fields import ReadOnlyIf
 
 _NAMES: dict[Any, str] = {
     str: "text",

@@ -20,7 +20,8 @@ from sweep.results.frame import paired_change
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, saved_predictions
 from trainables.attacks import Signals, _panel, one_run
-from trainables.config.sections import SPLITS_WITH_COINS, Sampling, SplitMode
+from trainables.config.sections import SPLITS_WITH_COINS, SplitMode
+from trainables.dp.mechanism import Sampling
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import membership

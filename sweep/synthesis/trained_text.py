@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from sweep.results.export_documents import SYNTHESIS, SynthesisFile
 from sweep.results.exported import require_export
 from trainables import catalogue
-from trainables.config.fields import first_problem
 from trainables.config.mechanism import default_delta, from_plain
 from trainables.config.trial import SynthesisConfig, part
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidInput, one_line
+from trainables.fields import first_problem
 from trainables.io.files import read_written_json
 from trainables.models.causal_lm import Config
 from trainables.models.text.hub_lm import load_lm

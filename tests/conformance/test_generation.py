@@ -4,10 +4,10 @@ from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config.fields import written_fields
 from trainables.config.mechanism import build
 from trainables.config.sections import TextConfig
 from trainables.config.trial import entry_fields, parse
+from trainables.fields import written_fields
 from trainables.generation._material import PARSES, UTTERANCES, Plan, TrainingTexts
 
 _NAMES = catalogue.names("generation")
@@ -78,7 +78,7 @@ from typing import Literal
 from pydantic import Field
 
 from trainables.generation._material import UTTERANCES, GeneratedTexts, StageTexts
-from trainables.config.fields import fixed_fields
+from trainables.fields import fixed_fields
 from trainables.config.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)

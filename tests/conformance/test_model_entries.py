@@ -5,8 +5,8 @@ from search_spaces.expansion import expand
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue
-from trainables.config.fields import written_fields
 from trainables.config.trial import ModelConfig, model_part, parse
+from trainables.fields import written_fields
 
 __all__ = ["place"]
 

@@ -8,6 +8,7 @@ from search_spaces.parts import Budget
 from sweep.spending.gate import epsilon_refusal
 from tests.refusals import refused
 from trainables import catalogue
+from trainables.config.calibrate import resolve
 from trainables.config.mechanism import build, with_noise
 from trainables.config.trial import parse
 from trainables.dp import accounting
@@ -73,7 +74,7 @@ def test_a_target_is_met_by_them(tmp_path):
         summary = accounting.account(mechanism, accountant="basic")
         assert 0.99 * 20 <= summary.epsilon <= 20
         assert (summary.accountant, summary.tight) == ("basic", False)
-    tighter, _ = accounting.resolve(
+    tighter, _ = resolve(
         with_noise(wanted, 1.0).model_copy(
             update={"privacy": wanted.privacy.model_copy(update={"accountant": None})}
         ),
@@ -107,7 +108,7 @@ def test_one_that_claims_too_little_changes_nothing(drop_in):
 def test_one_of_another_kind_holds_no_target(drop_in):
     drop_in("accountants", "guess", ACCOUNTANT, "figure")
     with refused(r"guess: it is no guarantee .*basic, gaussian"):
-        accounting.resolve(
+        resolve(
             config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"),
             num_records=640,
         )

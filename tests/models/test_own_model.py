@@ -22,7 +22,7 @@ from tests.sweep.sweeps import settings_in
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue, saved
 from trainables.config.trial import parse
-from trainables.dp.engines import GradientSource
+from trainables.dp.engines.gradient import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
 from trainables.models.module import Config
 from trainables.models.user_module import factory as factories

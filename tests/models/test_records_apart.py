@@ -30,7 +30,7 @@ from tests.models._texts import (
 )
 from trainables.config.trial import model_part
 from trainables.data.batches import PackedBatch
-from trainables.dp.engines._gradient import GradientSource
+from trainables.dp.engines.gradient import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
 from trainables.models.features import build
 from trainables.models.text.hub_lm import HubLm

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save_file
 
 from trainables.cards import card as cards
+from trainables.config.calibrate import resolve
 from trainables.dp import accounting
 from trainables.dp.seeding import generator
 from trainables.result import EpochReport, TrialResult
@@ -89,7 +90,7 @@ def _privacy(config, epochs):
     if not epochs:
         return None
     number = config.data.num_records or NUM_RECORDS
-    mechanism = accounting.resolve(config, num_records=number)[1].first(epochs)
+    mechanism = resolve(config, num_records=number)[1].first(epochs)
     summary = accounting.account(mechanism, accountant=config.privacy.accountant)
     return cards.make(mechanism, summary, trial_id=config.id, corpus=config.data.name)
 

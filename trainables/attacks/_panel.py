@@ -21,7 +21,7 @@ from trainables.attacks._knowledge import (
 )
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
-from trainables.config.sections import Sampling
+from trainables.dp.mechanism import Sampling
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.metrics import membership

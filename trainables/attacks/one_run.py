@@ -21,7 +21,8 @@ from scipy.stats import binom
 from trainables.attacks import _estimates, bavaria, rmia
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
-from trainables.config.sections import Sampling, SplitMode
+from trainables.config.sections import SplitMode
+from trainables.dp.mechanism import Sampling
 from trainables.errors import InvalidInput
 
 _LARGEST = 64.0  # no number of units that fits in memory certifies more

@@ -14,46 +14,34 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from trainables.catalogue import NameOf
-from trainables.config.fields import (
+from trainables.fields import (
+    INTERNAL_DISCRIMINATOR,
     MAX_EPOCHS,
     MAX_NUMBER,
     MAX_RECORDS,
     MAX_ROWS,
     MAX_SEED,
     MAX_WIDTH,
+    Count,
     Frozen,
     Listed,
     PositiveFloat,
     ReadOnlyIf,
     fixed_fields,
 )
-from trainables.dp.mechanism import GroupScale, Normalise
-from trainables.dp.mechanism import NeighboringRelation as NeighboringRelation
-from trainables.dp.mechanism import NoiseCalibration as NoiseCalibration
-from trainables.dp.mechanism import Sampling as Sampling
 
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
-_SCALED: tuple[GroupScale, ...] = ("public", "first_step_noised", "first_step")
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = (
     "bernoulli",
     "paired",
 )  # one for each record or pair
-Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
 EpochsOrNone = Annotated[int, Field(ge=0, le=MAX_EPOCHS)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000)]
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Depth = Annotated[int, Field(ge=1, le=1_000)]
-NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Share = Annotated[float, Field(gt=0, lt=1)]
-LEAST_TARGET_EPSILON = (
-    1e-6  # below, an epsilon is the rounding of the accountants' sums
-)
-INTERNAL_DISCRIMINATOR = Field(
-    exclude=True, repr=False
-)  # a tag that a config writes at its top, or never
 
 
 class DataConfig(Frozen):
@@ -88,130 +76,6 @@ class ModelConfig(Frozen):
     def has_prior(self) -> bool:
         """Whether the model says something of a record before any was trained on."""
         return False
-
-
-class NoiseDecay(Frozen):
-    """d(t), the factor on the noise multiplier at epoch t."""
-
-    kind: Annotated[str, NameOf("schedules")] = "none"
-    """entry of trainables/dp/schedules"""
-    tau: NotNegative = 0.0
-    """decay rate per epoch (training.evaluate_every)"""
-
-    @model_validator(mode="after")
-    def _none_has_no_tau(self) -> NoiseDecay:
-        if self.kind == "none" and self.tau != 0:
-            raise ValueError(f"expected tau=0 with kind=none, got tau={self.tau}")
-        return self
-
-
-class GroupScaleConfig(Frozen):
-    """alpha_k, the scales of parameter groups before clipping. A name alone has the
-    defaults.
-    """
-
-    name: GroupScale = "none"
-    """source of alpha_k: none: 1 for every group; public: the gradient of public
-    utterances; first_step_noised: the first step's release; first_step: the first raw
-    gradient (the paper's), which no epsilon covers
-    """
-    normalise: Annotated[Normalise, ReadOnlyIf(name=_SCALED)] = "unit"
-    """unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself"""
-    cap: Annotated[PositiveFloat | None, ReadOnlyIf(normalise="none")] = None
-    """public bound on alpha_k, which noise_calibration paper needs for a finite
-    epsilon
-    """
-
-    @model_validator(mode="before")
-    @classmethod
-    def _a_name(cls, fields: Any) -> Any:
-        return {"name": fields} if isinstance(fields, str) else fields
-
-
-_Unset = Field(exclude_if=lambda target: target is None)
-
-
-class Target(Frozen):
-    """Replaces a noise multiplier by the smallest z0 that meets one target."""
-
-    target_epsilon: Annotated[PositiveFloat | None, _Unset] = None
-    """epsilon of the trial; the smallest noise multiplier for it is calibrated"""
-    target_tpr: Annotated[Share | None, _Unset] = None
-    """true-positive rate of any membership test with at_fpr false positives"""
-    at_fpr: Annotated[Share, Field(ge=1e-3), ReadOnlyIf(target_tpr=float)] = 0.01
-    """false-positive rate of the test, less than target_tpr"""
-    target_advantage: Annotated[Share | None, _Unset] = None
-    """largest difference of true- and false-positive rate of any membership test"""
-
-    @model_validator(mode="after")
-    def _one(self) -> Target:
-        every = self.target_epsilon, self.target_tpr, self.target_advantage
-        if sum(each is not None for each in every) != 1:
-            raise ValueError(
-                "expected one of target_epsilon, target_tpr and target_advantage"
-            )
-        if self.target_tpr is not None and self.target_tpr <= self.at_fpr:
-            raise ValueError(
-                f"expected target_tpr above at_fpr={self.at_fpr:g}, which a guess"
-                f" reaches whatever the noise is, got {self.target_tpr:g}"
-            )
-        return self
-
-
-class DeltaConfig(Frozen):
-    """What every engine reads of the mechanism. None means the engine's default."""
-
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _none_is_the_default(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        return {name: value for name, value in fields.items() if value is not None}
-
-
-class DrawnConfig(DeltaConfig):
-    """The mechanism of an engine that draws records."""
-
-    sampling: Sampling | None = None
-    """how records are assigned to steps; full: all in every step (expected_batch_size =
-    n)
-    """
-    unit: Literal["record", "group"] = "record"
-    """privacy unit in which neighbouring data sets differ"""
-    max_records_per_group: Annotated[Count, ReadOnlyIf(unit="group")] = 1
-    """largest number of records per group"""
-    reproducible_noise: bool = False
-    """for tests: noise from the public seed, so epsilon is infinite"""
-
-
-class PrivacyConfig(DrawnConfig):
-    """The mechanism of an engine that clips and adds noise."""
-
-    max_grad_norm: PositiveFloat = 1.0
-    """clip norm C"""
-    noise_multiplier: NotNegative | Target = 1.0
-    """noise multiplier z0 at epoch 0"""
-    noise_decay: NoiseDecay = NoiseDecay()
-    group_scale: GroupScaleConfig = GroupScaleConfig()
-    noise_calibration: NoiseCalibration | None = None
-    """standard deviation of noise of each of N workers: paper: C z / N; central: C z /
-    sqrt(N)
-    """
-    neighboring_relation: NeighboringRelation | None = None
-    """difference between neighbouring data sets; default: that of the sampling"""
-    microbatch_size: Count | None = None
-    """records whose mean gradient is clipped as one; default: 1 or a worker's whole
-    batch
-    """
-    secure_noise: bool = True
-    """draw noise from AES-256-CTR on every device; false: a GPU's own generator, which
-    is faster, no cipher, and ends near 6.7 standard deviations (a CPU ignores it)
-    """
-    accountant: str | None = None
-    """entry of trainables/dp/accounting; default: the tightest sound one"""
 
 
 class TotalNoise(Frozen):

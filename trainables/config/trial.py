@@ -19,7 +19,6 @@ from pydantic import AfterValidator, BaseModel, Field, create_model, model_valid
 
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config.fields import Frozen, validated, written_fields
 from trainables.config.sections import (
     SPLITS_WITH_COINS,
     EvaluationConfig,
@@ -28,12 +27,13 @@ from trainables.config.sections import (
 )
 from trainables.config.sections import DataConfig as DataConfig
 from trainables.config.sections import ModelConfig as ModelConfig
-from trainables.config.sections import NoiseDecay as NoiseDecay
-from trainables.config.sections import PrivacyConfig as PrivacyConfig
 from trainables.config.sections import SynthesisConfig as SynthesisConfig
-from trainables.config.sections import Target as Target
 from trainables.config.sections import TrainingConfig as TrainingConfig
+from trainables.dp.engines.configs import NoiseDecay as NoiseDecay
+from trainables.dp.engines.configs import PrivacyConfig as PrivacyConfig
+from trainables.dp.engines.configs import Target as Target
 from trainables.dp.mechanism import COUNTED_BY_STEPS
+from trainables.fields import Frozen, validated, written_fields
 
 # Of each section with entries: their shelf, and the path that names the entry.
 SHELVES = {
@@ -55,7 +55,8 @@ def class_of(section: str, entry: str) -> type[Frozen]:
             if catalogue.kind_of("engines", entry) == "prior"
             else TrainingConfig
         )
-    return cast(type[Frozen], catalogue.entry(SHELVES[section], entry).Config)
+    found = catalogue.entry(SHELVES[section], entry)
+    return cast(type[Frozen], found if isinstance(found, type) else found.Config)
 
 
 def union_of(section: str, *, kind: str | None = None) -> Any:
@@ -140,7 +141,7 @@ class TrialConfig(Frozen):
                 )
         engines = catalogue.names("engines")
         able = tuple(
-            n for n in engines if self.task in catalogue.entry("engines", n).TASKS
+            n for n in engines if self.task in catalogue.entry("engines", n).tasks
         )
         if self.engine not in able:
             raise ValueError(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainables.config.fields import MAX_ROWS
 from trainables.config.sections import DataConfig, Seed
 from trainables.errors import InvalidInput
+from trainables.fields import MAX_ROWS
 
 
 class FromFiles(DataConfig):

@@ -8,13 +8,13 @@ cheap form of a first stage that CTCL (2025) has with topics.
 
 from typing import Literal
 
-from trainables.config.fields import fixed_fields
 from trainables.config.sections import (
     ProgramsConfig,
     PromptedConfig,
     SynthesisConfig,
     TextConfig,
 )
+from trainables.fields import fixed_fields
 from trainables.generation._material import (
     UTTERANCES,
     GeneratedTexts,

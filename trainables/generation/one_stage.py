@@ -4,8 +4,8 @@
 
 from typing import Literal
 
-from trainables.config.fields import fixed_fields
 from trainables.config.sections import SynthesisConfig, TextConfig
+from trainables.fields import fixed_fields
 from trainables.generation._material import (
     UTTERANCES,
     GeneratedTexts,

@@ -9,13 +9,13 @@ discarded. Malformed programs are kept, as in the paper.
 
 from typing import Literal
 
-from trainables.config.fields import fixed_fields
 from trainables.config.sections import (
     ProgramsConfig,
     StagedConfig,
     SynthesisConfig,
     TextConfig,
 )
+from trainables.fields import fixed_fields
 from trainables.generation._material import (
     PARSES,
     UTTERANCES,

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.config.fields import MAX_ROWS, MAX_WIDTH, ReadOnlyIf
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.errors import InvalidData, InvalidInput
+from trainables.fields import MAX_ROWS, MAX_WIDTH, ReadOnlyIf
 from trainables.models.encoders.about import shipped_encoders
 from trainables.models.encoders.hub import PublicEncoder, public_encoder
 

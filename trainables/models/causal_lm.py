@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config.fields import MAX_WIDTH, ReadOnlyIf
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.errors import InvalidInput
+from trainables.fields import MAX_WIDTH, ReadOnlyIf
 
 if TYPE_CHECKING:
     from trainables.models.text.causal_lm import CausalLm

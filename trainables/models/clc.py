@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config.fields import MAX_ROWS, MAX_WIDTH, ReadOnlyIf
 from trainables.config.sections import Depth, ModelConfig, Rate, Width
 from trainables.dp.seeding import stream_seed, torch_seeded
+from trainables.fields import MAX_ROWS, MAX_WIDTH, ReadOnlyIf
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from trainables.config.fields import Listed, PositiveFloat
-from trainables.config.sections import DataConfig, ModelConfig, NotNegative
+from trainables.config.sections import DataConfig, ModelConfig
 from trainables.errors import InvalidData, InvalidInput
+from trainables.fields import Listed, NotNegative, PositiveFloat
 from trainables.models.encoders.about import MOMENTS, NAMES
 from trainables.models.encoders.hub import public_encoder
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainables.config.fields import Listed, PositiveFloat
 from trainables.config.sections import DataConfig, ModelConfig
 from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.errors import InvalidInput
+from trainables.fields import Listed, PositiveFloat
 from trainables.models.encoders.hub import public_encoder
 
 if TYPE_CHECKING:

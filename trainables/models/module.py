@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from trainables.config.fields import MAX_ROWS
 from trainables.config.sections import DataConfig, ModelConfig
 from trainables.errors import InvalidInput
+from trainables.fields import MAX_ROWS
 from trainables.models.user_module import factory as factories
 
 if TYPE_CHECKING:

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, model_validator
 
 from trainables import catalogue
-from trainables.config.fields import MAX_ROWS, Frozen, Listed, PositiveFloat, validated
-from trainables.config.sections import Count, Epochs, NotNegative, Seed
+from trainables.config.sections import Epochs, Seed
 from trainables.config.trial import DataConfig, union_of
 from trainables.dp.layers.precision import Precision
+from trainables.fields import (
+    MAX_ROWS,
+    Count,
+    Frozen,
+    Listed,
+    NotNegative,
+    PositiveFloat,
+    validated,
+)
 from trainables.models.bert import Config as BertConfig
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from trainables import catalogue, figures
+from trainables.config.calibrate import resolve
 from trainables.config.trial import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch, batch_of_texts
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
-from trainables.dp.accounting import resolve
-from trainables.dp.engines import Engine
+from trainables.dp.engines.engine import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.seeding import generator, stream_seed
 from trainables.errors import InvalidInput, TrialFailed

@@ -9,12 +9,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from trainables import catalogue, formats
+from trainables.config.calibrate import resolve
 from trainables.config.trial import TrialConfig
 from trainables.data.pair_split import PairSplit, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
-from trainables.dp.accounting import resolve
-from trainables.dp.engines import Engine
+from trainables.dp.engines.engine import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.generation._material import StageTexts, TrainingTexts

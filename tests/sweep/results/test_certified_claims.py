@@ -35,9 +35,10 @@ from tests.sweep.sweeps import (
 from tests.trials import run_alone
 from trainables.cards.card import make, read
 from trainables.cards.selected import of_selected
+from trainables.config.calibrate import resolve
 from trainables.config.trial import parse
 from trainables.dp import accounting
-from trainables.dp.accounting import account, certify, release, resolve
+from trainables.dp.accounting import account, certify, release
 from trainables.dp.accounting.accountants import selection
 from trainables.dp.accounting.accountants.selection import release_of
 from trainables.dp.accounting.releases import Number

@@ -7,7 +7,7 @@ The functions below import the accounting library at their first use:
 - `account(mechanism, exact=...)`: every figure of one trial.
 - `epsilon_after(mechanism, epochs)`, `bounds_after`: the running total.
 - `Account`: releases as they come, and whether one more fits.
-- `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
+- `noise_for(mechanism, target_epsilon=...)`: the smallest noise multiplier for it.
 - `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
 - `values_of(mechanism)`: all that the figures depend on, the key of the cache of
   figures.
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainables.dp.accounting.calibration import noise_for as noise_for
-    from trainables.dp.accounting.calibration import resolve as resolve
     from trainables.dp.accounting.certification import Certificate as Certificate
     from trainables.dp.accounting.certification import certify as certify
     from trainables.dp.accounting.certification import with_risk as with_risk
@@ -46,7 +45,6 @@ _HOMES = {
     "bounds_after": "choose",
     "certify_by": "choose",
     "epsilon_after": "choose",
-    "resolve": "calibration",
     "noise_for": "calibration",
     "values_of": "values",
 }

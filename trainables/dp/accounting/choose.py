@@ -147,7 +147,7 @@ def bounding(accountant: str) -> ModuleType:
 
     Raises: InvalidInput for an unknown accountant, CannotAnalyze for another kind.
     """
-    module = catalogue.entry("accountants", accountant)
+    module: ModuleType = catalogue.entry("accountants", accountant)
     allowed = catalogue.names("accountants", kind="guarantee")
     if accountant not in allowed:
         reason = getattr(module, "NO_GUARANTEE", "it is no guarantee")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from trainables.config.sections import NeighboringRelation
+from trainables.dp.mechanism import NeighboringRelation
 from trainables.figures import (
     EPSILON,
     EPSILON_PAPER,

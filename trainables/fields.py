@@ -55,6 +55,11 @@ Item = TypeVar("Item")
 Part = TypeVar("Part", bound="Frozen")
 Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
+NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
+# A tag that a config writes at its top, or never.
+INTERNAL_DISCRIMINATOR = Field(exclude=True, repr=False)
 
 
 class ReadOnlyIf:
