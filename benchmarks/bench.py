@@ -140,9 +140,7 @@ class Arena:
 
     def model_of(self, config: TrialConfig) -> tuple[Any, Loader]:
         """A fresh model of the config, and the loader of its batches."""
-        model = catalogue.entry("models", config.model.name).build(
-            config.model, schema=self.corpus.schema, seed=0
-        )
+        model = config.model.build(schema=self.corpus.schema, seed=0)
         if (
             self._table is None
         ):  # the pieces of all distinct tokens, the same for every engine

@@ -35,7 +35,6 @@ from trainables.data.records import LabelSchema
 from trainables.dp.engines._private import PrivateEngine
 from trainables.dp.engines.engine import Engine, Setup
 from trainables.dp.noise import new_key
-from trainables.models import lora
 from trainables.models.nlu.hub_encoder import AdaptedEncoder
 from trainables.system.communication import Alone
 from trainables.system.memory import peak_memory
@@ -83,7 +82,7 @@ def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
     with tempfile.TemporaryDirectory() as folder:
         encoder = options.encoder or _bert_base(Path(folder))
         config: Any = model_part(name="lora", encoder=encoder, frozen_weights=precision)
-        return lora.build(config, schema=_SCHEMA, seed=0)
+        return config.build(schema=_SCHEMA, seed=0)
 
 
 def _bert_base(folder: Path) -> str:

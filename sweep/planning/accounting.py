@@ -182,16 +182,14 @@ class Accounting:
 
 def _require_model(config: TrialConfig, settings: Settings) -> None:
     """Raises: InvalidInput for a model that no trial could train."""
-    entry = catalogue.entry("models", config.model.name)
-    if hasattr(entry, "require_usable"):
-        entry.require_usable(config.model, config.data)
+    config.model.require_usable(config.data)
     if (
         not config.generates
         and not catalogue.entry("datasets", config.data.name).PUBLIC
     ):
         for encoder in encoders_of(dict(config.model)):
             _require_unlearnt(encoder, config.data, settings)
-    if hasattr(entry, "BUILT_WHEN_PLANNED"):
+    if config.model.is_built_when_planned:
         _require_built(config.model.model_dump_json(), config.data, settings)
 
 
@@ -202,9 +200,8 @@ def _require_unlearnt(encoder: str, data: DataConfig, settings: Settings) -> Non
 
 @lru_cache(maxsize=256)
 def _require_built(model: str, data: DataConfig, settings: Settings) -> None:
-    fields = json.loads(model)
-    entry = catalogue.entry("models", fields["name"])
-    entry.build(model_part(**fields), schema=open_data(data, settings).schema, seed=0)
+    own = model_part(**json.loads(model))
+    own.build(schema=open_data(data, settings).schema, seed=0)
 
 
 def _bounds(

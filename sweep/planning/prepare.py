@@ -22,7 +22,6 @@ from sweep.settings import Settings
 from sweep.spending.filter import filter_of
 from sweep.store.data_sets import is_available
 from sweep.store.plans import Plan
-from trainables import catalogue
 from trainables.config.trial import ModelConfig, parse
 from trainables.errors import InvalidInput
 
@@ -103,11 +102,7 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     notes += sorted(
         {f"{warning}." for trial in plan.to_run for warning in trial.warnings}
     )
-    models = {trial.config.model.name: trial.config.model for trial in plan.to_run}
-    about = (
-        getattr(catalogue.entry("models", n), "NOTE", None) for n in sorted(models)
-    )
-    notes += filter(None, about)
+    notes += sorted({note for t in plan.to_run if (note := t.config.model.note)})
     notes += missing(trial.config.model for trial in plan.to_run)
     return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
 
@@ -116,8 +111,7 @@ def missing(models: Iterable[ModelConfig]) -> list[str]:
     """What is not installed that these models need, a sentence each."""
     found = set()
     for model in {model.model_dump_json(): model for model in models}.values():
-        look = getattr(catalogue.entry("models", model.name), "missing", None)
-        if look is not None and (sentence := look(model)) is not None:
+        if (sentence := model.missing()) is not None:
             found.add(f"{sentence}.")
     return sorted(found)
 

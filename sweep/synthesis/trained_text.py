@@ -17,7 +17,7 @@ from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidInput, one_line
 from trainables.fields import first_problem
 from trainables.io.files import read_written_json
-from trainables.models.causal_lm import Config
+from trainables.models.configs import CausalLmConfig
 from trainables.models.text.hub_lm import load_lm
 
 
@@ -27,7 +27,7 @@ class Trained:
 
     folder: Path
     about: SynthesisFile
-    model: Config
+    model: CausalLmConfig
     synthesis: SynthesisConfig
     mechanism: Mechanism
     n_is_declared: bool = True
@@ -58,7 +58,7 @@ def open_trained(folder: Path) -> Trained:
 
 
 def _open(place: Path, about: SynthesisFile) -> Trained:
-    model = Config.model_validate(about.model)
+    model = CausalLmConfig.model_validate(about.model)
     synthesis = part("synthesis", about.synthesis)
     fields = about.mechanism
     # A counted number of records is not published; without it no epsilon is finite.

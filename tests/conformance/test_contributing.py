@@ -95,7 +95,6 @@ def test_the_table_is_read():
     assert shelves >= {
         *(
             "datasets",
-            "models",
             "schedules",
             "accountants",
             "attacks",
@@ -103,9 +102,9 @@ def test_the_table_is_read():
         ),
         *("generation", "strategies", "optimizers", "learning_rates", "commands"),
     }
-    (models,) = (row for row in rows() if row.shelf == "trainables.models")
-    assert models.members["frames"]["build"] == ("config", "schema=", "seed=")
-    assert models.kinds == ("frames", "text")
+    (attacks,) = (row for row in rows() if row.shelf == "trainables.attacks")
+    assert attacks.members["attack"]["scores"] == ("target", "knowledge", "seed=")
+    assert attacks.kinds == ("attack", "control", "relative")
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.shelf)

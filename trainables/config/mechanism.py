@@ -158,7 +158,6 @@ def build_from(
     workers = training.num_workers
     refuse_large_batch(batch, num_records, undeclared=undeclared)
     microbatch = _microbatch_size(privacy, batch, workers)
-    check = catalogue.entry("engines", engine).check
     made = Mechanism(
         engine=engine,
         kind=cast(Kind, catalogue.kind_of("engines", engine)),
@@ -187,7 +186,7 @@ def build_from(
         num_steps=training.steps or 0,
         steps_per_epoch=min(training.evaluate_every, training.steps or 1),
     )
-    check(made)
+    privacy.check(made)
     return made
 
 

@@ -9,11 +9,12 @@ field is its meaning in `sweep fields` and in the reference.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.catalogue import NameOf
+from trainables.catalogue import NameOf, load
+from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.fields import (
     INTERNAL_DISCRIMINATOR,
     MAX_EPOCHS,
@@ -67,15 +68,77 @@ class DataConfig(Frozen):
 
 
 class ModelConfig(Frozen):
-    """The model. An entry of models adds its fields."""
+    """The fields of a model, and what plans know of it without torch. A model adds its
+    fields and overrides the abilities in which it differs.
+    """
+
+    kind: ClassVar[str]
+    """frames: utterances to intents and slots; text: a language model"""
+    component: ClassVar[str]
+    """`module:class` of the model, whose `build` takes this config and the inputs of
+    `build` here
+    """
+    shadow_learning_rate: ClassVar[float] = 1e-3
+    """learning rate of the shadow model that attacks one of kind frames"""
+    is_built_when_planned: ClassVar[bool] = False
+    """whether a plan builds the model once for its data; use it where building can fail
+    for reasons that no field shows
+    """
+    note: ClassVar[str | None] = None
+    """a sentence for every plan with this model; use it for what a user must provide"""
 
     name: str
     """entry of trainables/models"""
 
     @property
     def has_prior(self) -> bool:
-        """Whether the model says something of a record before any was trained on."""
+        """Whether the model says something of a record before any was trained on; use
+        it for a model whose initial scores read public texts. Only such a model can be
+        evaluated untrained.
+        """
         return False
+
+    @property
+    def trains_part(self) -> bool:
+        """Whether public weights are trained only in part, or through adapters; use it
+        so that a trial checks that every trained weight has changed.
+        """
+        return False
+
+    @property
+    def own_code(self) -> str | None:
+        """The "module:function" of a user's code that the model runs; None: it runs
+        none. A saved model is opened only where the user names the same code.
+        """
+        return None
+
+    def require_usable(self, data: DataConfig) -> None:
+        """Refuse what no trial can train on `data`, before any is started; by default
+        nothing. Use it for files and packages that the fields name, and for an encoder
+        that was pretrained on these records, which no epsilon would cover.
+
+        Raises: InvalidInput naming the field and what is allowed; InvalidData for
+            damaged files.
+        """
+
+    def missing(self) -> str | None:
+        """What is not installed that the model needs, and how to install it, as a
+        sentence without its full stop; None: nothing. Use it for extras, so that a plan
+        says it for all of its trials at once.
+        """
+        return None
+
+    def build(self, **inputs: Any) -> Any:
+        """The model, on the CPU; equal inputs give equal weights. Of kind frames an
+        `NluModel` for the `schema` of the labels; of kind text an `LmModule` for a
+        `vocabulary` of so many ids and records of at most so many `positions`. What is
+        not loaded is drawn from the int `seed`.
+
+        Raises: InvalidInput where a file, an encoder or a size does not fit;
+            InvalidData where files are damaged.
+        """
+        with torch_seeded(stream_seed(inputs["seed"], "model", self.name)):
+            return load(self.component).build(self, **inputs)
 
 
 class TotalNoise(Frozen):

@@ -1,15 +1,25 @@
-"""Models. Each file is one architecture: `build(...)` returns a torch module.
+"""Models. `ENTRIES` lists them by the names that configs use.
 
-Its kind says its inputs and outputs: "frames" (utterances, intents and slots), "text"
-(a language model), "pairs" (utterances, programs).
+Each is a class in `configs`, without torch, whose `kind` says its inputs and outputs:
+"frames" (utterances, intents and slots) or "text" (a language model). Its `build` gives
+the torch module.
 """
 
+from trainables.models.configs import (
+    BertConfig,
+    CausalLmConfig,
+    ClcConfig,
+    FeaturesConfig,
+    LoraConfig,
+    OwnCodeConfig,
+)
+
 ENTRIES = {
-    "bert": "frames",
-    "causal_lm": "text",
-    "clc": "frames",
-    "features": "frames",
-    "lora": "frames",
-    "module": "frames",
+    "bert": BertConfig,
+    "causal_lm": CausalLmConfig,
+    "clc": ClcConfig,
+    "features": FeaturesConfig,
+    "lora": LoraConfig,
+    "module": OwnCodeConfig,
 }
 DEFAULT = "clc"

@@ -19,7 +19,7 @@ from trainables.fields import (
     PositiveFloat,
     validated,
 )
-from trainables.models.bert import Config as BertConfig
+from trainables.models.configs import BertConfig
 
 if TYPE_CHECKING:
     Corpus = DataConfig

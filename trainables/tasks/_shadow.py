@@ -37,14 +37,13 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     name = config.evaluation.shadow_corpus or default_corpus(
         config.data.name, available_corpora(data_dir)
     )
-    entry = catalogue.entry("models", config.model.name)
     training = {
         **config.training.model_dump(),
         # Public and fixed: a sweep over learning rates shares one shadow, and so do a
         # baseline that bounds its gradients and the private trials that are compared
         # with it.
         "seed": 0,
-        "learning_rate": entry.SHADOW_LEARNING_RATE,
+        "learning_rate": config.model.shadow_learning_rate,
         "gradient_clip_norm": None,
     }
     # As many records as the target declares, generated as noisy as it if needed.

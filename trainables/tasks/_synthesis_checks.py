@@ -16,7 +16,7 @@ from trainables.data.pairs import PairCorpus
 from trainables.data.training_overlap import hashes_of, key_of, shares_records
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
-from trainables.models.causal_lm import config_of
+from trainables.models.configs import text_model
 
 CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where available
 _MOST_TEXTS = 12_000  # of those corpora together
@@ -30,7 +30,7 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
     require_data(
         config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis)
     )
-    model = config_of(config.model)
+    model = text_model(config.model)
     if model.encoder != "scratch":
         from trainables.models.text.hub_lm import require_source
 
@@ -116,7 +116,7 @@ def learns_from_public_text(config: TrialConfig) -> bool:
     """Whether the models of a synthesis trial, or their pieces, are made from these
     utterances.
     """
-    return config_of(config.model).encoder == "scratch"
+    return text_model(config.model).encoder == "scratch"
 
 
 def require_unlearnt(corpus: PairCorpus, utterances: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ from trainables.data import pair_split
 from trainables.data.pair_split import split_pairs
 from trainables.dp import accounting
 from trainables.errors import InvalidData, InvalidInput
-from trainables.models import module
+from trainables.models.configs import OwnCodeConfig
 
 
 def config_of(**fields):
@@ -160,8 +160,8 @@ def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
     def build(config, *, schema, seed):
         raise InvalidInput(f"unfit for intents {schema.intents}")
 
-    monkeypatch.setattr(module, "require_usable", lambda *_: None)
-    monkeypatch.setattr(module, "build", build)
+    monkeypatch.setattr(OwnCodeConfig, "require_usable", lambda *_: None)
+    monkeypatch.setattr(OwnCodeConfig, "build", build)
     training = {"epochs": 1, "expected_batch_size": 30}
     fields = {"data": own(tmp_path), "model": {"name": "module"}, "training": training}
     with refused("unfit for intents"):

@@ -1,10 +1,11 @@
-"""The module of `features`: heads over rows of a fixed encoder."""
+"""Linear heads over rows of fixed encoders."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -19,13 +20,12 @@ from trainables.dp.layers.factored import FactoredLinear
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import Rows, one_row_each, time_major
 from trainables.errors import InvalidInput
-from trainables.models import features
+from trainables.models.configs import NO_NAMES, FeaturesConfig
 from trainables.models.encoders import cache
 from trainables.models.encoders.hub import public_encoder
 from trainables.models.encoders.named_files import files_digest, moments_file
 from trainables.models.encoders.rows import SHRINKAGE, Recipe, pack
 from trainables.models.encoders.source import HubEncoder
-from trainables.models.features import Config
 from trainables.models.nlu.base import (
     Encoded,
     NluModel,
@@ -70,12 +70,12 @@ class FixedEncoder:
     trained.
     """
 
-    def __init__(self, config: Config, number: int) -> None:
+    def __init__(self, config: FeaturesConfig, number: int) -> None:
         name = config.encoders[number]
         self.encoder = _encoder(name, files_digest({"encoder": name}))
         public = self.encoder.public
         self._config = config
-        features.require_layers(config, number, public.layers)
+        config.require_layers(number, public.layers)
         last = public.config.num_layers
         # The middle layer has the most information on words.
         default = (
@@ -230,7 +230,7 @@ class Features(NluModel):
     `tag_start` [T, tags] and `intent_start` [B, intents].
     """
 
-    def __init__(self, config: Config, schema: LabelSchema) -> None:
+    def __init__(self, config: FeaturesConfig, schema: LabelSchema) -> None:
         fixed = [FixedEncoder(config, number) for number in range(len(config.encoders))]
         self.token_width = 1 + sum(each.token_width for each in fixed)
         self.record_width = 1 + sum(each.record_width for each in fixed)
@@ -241,7 +241,7 @@ class Features(NluModel):
         parts = tag_parts(schema)
         vectors = [v for each in fixed if (v := each.name_vectors(schema)) is not None]
         if config.has_prior and not vectors:
-            raise InvalidInput(features.NO_NAMES.format(", ".join(config.encoders)))
+            raise InvalidInput(NO_NAMES.format(", ".join(config.encoders)))
         # Of several encoders the mean of their scores: one product with joined rows and
         # vectors.
         means = [torch.cat(each, 1) / len(each) for each in zip(*vectors, strict=True)]
@@ -250,6 +250,11 @@ class Features(NluModel):
         torch.nn.init.zeros_(self.intent_head.weight)
         self.tag_head = FactoredLinear(self.token_width, torch.from_numpy(parts))
         self.forbid_broken_spans(schema, bonus=config.span_bonus)
+
+    @classmethod
+    def build(cls, config: Any, *, schema: LabelSchema, seed: int) -> Self:
+        """See `ModelConfig.build`."""
+        return cls(config, schema)
 
     @property
     def public_inputs(self) -> list[str]:
