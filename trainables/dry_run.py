@@ -169,7 +169,7 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
     save_lm(dict(setup.model.items()), setup.source.tokenizer, folder / "model")
     load_lm(
         folder / "model",
-        setup.method.STAGES,
+        setup.method.stages,
         text_model(config.model),
         config.synthesis,
     )

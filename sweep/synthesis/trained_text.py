@@ -84,9 +84,9 @@ def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
     """
     own = trained.about.stages
     method = catalogue.entry("generation", trained.synthesis.method)
-    if own != method.STAGES:
+    if own != method.stages:
         raise InvalidInput(
-            f"expected a model of {' and '.join(method.STAGES)} in {trained.folder},"
+            f"expected a model of {' and '.join(method.stages)} in {trained.folder},"
             f" got {', '.join(own) or 'none'}"
         )
     return load_lm(trained.folder, own, trained.model, trained.synthesis)

@@ -84,7 +84,7 @@ def _of_synthesis(
         first = synthesis.parse_epochs
         made = replace(made, stages=(first, training.epochs - first))
     method = catalogue.entry("generation", synthesis.method)
-    if method.READS_PROMPTS and made.claims_privacy:
+    if method.reads_prompts and made.claims_privacy:
         if synthesis.histogram == "dp":
             made = replace(
                 made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier

@@ -54,13 +54,13 @@ def require_data(
     are too few to compare with; of private records without their number.
     """
     method: Any = catalogue.entry("generation", synthesis.method)
-    by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
-    if method.READS_PROMPTS and not by_functions and not any(corpus.domains):
+    by_functions = method.reads_prompts and synthesis.prompt == "function_types"
+    if method.reads_prompts and not by_functions and not any(corpus.domains):
         raise InvalidInput(
             f"expected data with domains for synthesis.prompt=domain, got {corpus.name}"
             " without"
         )
-    if method.READS_PROGRAMS or by_functions:
+    if method.reads_programs or by_functions:
         _require_programs(synthesis, corpus, split)
     human = len(split.test) + len(split.reference)
     if synthesis.num_generated > human:

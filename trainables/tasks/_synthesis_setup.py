@@ -17,7 +17,7 @@ from trainables.data.texts import EncodedTexts
 from trainables.dp.engines.engine import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.seeding import stream_seed, torch_seeded
-from trainables.generation._material import StageTexts, TrainingTexts
+from trainables.generation.material import StageTexts, TrainingTexts
 from trainables.models.configs import text_model
 from trainables.models.text.causal_lm import LmModule
 from trainables.models.text.hub_lm import LmSource, source_of
@@ -150,7 +150,7 @@ def prepare(
     source = source_of(text_model(config.model), synthesis, public=seen, seed=seed)
     public_text = {
         stage: mix_texts(stage, method.texts(stage, public), corpora)
-        for stage in method.STAGES
+        for stage in method.stages
     }
     with first_rank_first(comm):
         models = {
@@ -239,7 +239,7 @@ def encode(
 ) -> dict[str, EncodedTexts]:
     """The texts of each stage of `method`, as token ids, by its name."""
     found = {}
-    for stage in method.STAGES:
+    for stage in method.stages:
         own: StageTexts = method.texts(stage, part)
         found[stage] = EncodedTexts(
             own.texts,

@@ -8,7 +8,7 @@ from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig, part
 from trainables.dp.accounting import account
 from trainables.dp.accounting.privacy_semantics import meaning
-from trainables.generation._material import PARSES, UTTERANCES
+from trainables.generation.material import PARSES, UTTERANCES
 from trainables.models.configs import CausalLmConfig
 
 
