@@ -81,8 +81,9 @@ def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
     """The encoder, with frozen weights of that precision."""
     with tempfile.TemporaryDirectory() as folder:
         encoder = options.encoder or _bert_base(Path(folder))
-        config: Any = model_part(name="lora", encoder=encoder, frozen_weights=precision)
-        return config.build(schema=_SCHEMA, seed=0)
+        config = model_part(name="lora", encoder=encoder, frozen_weights=precision)
+        built: AdaptedEncoder = config.build(schema=_SCHEMA, seed=0)
+        return built
 
 
 def _bert_base(folder: Path) -> str:

@@ -66,8 +66,10 @@ def kind_of(registry: str, name: str) -> str | None:
     ('plain', None)
     """
     listed = about(registry, name)
-    kind = listed.kind if isclass(listed) else listed
-    return kind if isinstance(kind, str) else None
+    if isclass(listed):
+        component: Any = listed
+        return str(component.kind)
+    return listed if isinstance(listed, str) else None
 
 
 def default(registry: str) -> str:

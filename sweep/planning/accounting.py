@@ -13,7 +13,6 @@ from sweep import status
 from sweep.settings import Settings
 from sweep.spending.exports import Exports
 from sweep.store.data_sets import TrainingData, open_data, open_pair_data
-from trainables import catalogue
 from trainables.config.calibrate import resolve
 from trainables.config.trial import (
     DataConfig,
@@ -121,7 +120,7 @@ class Accounting:
             return ()
         given = (encoders, config.data)
         if given not in self._starts:
-            is_private = not catalogue.entry("datasets", config.data.name).PUBLIC
+            is_private = not config.data.is_public
             self._starts[given] = self.exports.starts(
                 encoders, partial(self.data_of, config), is_private=is_private
             )
@@ -183,10 +182,7 @@ class Accounting:
 def _require_model(config: TrialConfig, settings: Settings) -> None:
     """Raises: InvalidInput for a model that no trial could train."""
     config.model.require_usable(config.data)
-    if (
-        not config.generates
-        and not catalogue.entry("datasets", config.data.name).PUBLIC
-    ):
+    if not config.generates and not config.data.is_public:
         for encoder in encoders_of(dict(config.model)):
             _require_unlearnt(encoder, config.data, settings)
     if config.model.is_built_when_planned:
@@ -229,9 +225,8 @@ def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
 
 @lru_cache(maxsize=256)
 def _size_of(config: DataConfig, settings: Settings, *, by_group: bool) -> TrainingSize:
-    entry = catalogue.entry("datasets", config.name)
     declared = declared_training_size(config)
-    if declared is not None and entry.PUBLIC:
+    if declared is not None and config.is_public:
         if not by_group:
             require_known_size(config)
         return TrainingSize(declared)

@@ -110,7 +110,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
         training["expected_batch_size"] = least * math.ceil(64 / least)
     config, number = parse(parts), data.get("num_records")
     undeclared: tuple[str, ...] = ()
-    is_public = catalogue.entry("datasets", config.data.name).PUBLIC
+    is_public = config.data.is_public
     if (
         "name" in data
         and (number is None or not is_public)

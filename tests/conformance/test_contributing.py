@@ -95,7 +95,6 @@ def test_the_table_is_read():
     shelves = {row.shelf.rpartition(".")[2] for row in rows()}
     assert shelves >= {
         *(
-            "datasets",
             "schedules",
             "accountants",
             "attacks",

@@ -16,7 +16,6 @@ from sweep.planning.plan import make
 from tests.lines import write_lines
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
-from trainables import catalogue
 from trainables.config.trial import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair, PairCorpus
@@ -38,9 +37,7 @@ from trainables.tasks._setup import prepare
 
 PUBLIC = [
     " ".join(utterance.tokens)
-    for utterance in catalogue.entry("datasets", "health").read(
-        Path(), config=data_config(name="health", num_utterances=4_000)
-    )
+    for utterance in data_config(name="health", num_utterances=4_000).read(Path())
 ]  # the encoder of the tests has learnt from these
 NEW = [
     f"call extension {n} of the northern office before the meeting" for n in range(300)

@@ -14,7 +14,6 @@ import pytest
 
 from sweep import cli
 from tests.lines import read_lines, write_lines
-from trainables import catalogue
 from trainables.config.trial import data_config
 
 
@@ -56,7 +55,7 @@ class Sentence(NamedTuple):
 def sentences(number=120):
     """Made ones: of no slot, of one, of several."""
     config = data_config(name="communication")
-    made = catalogue.entry("datasets", "communication").read(None, config=config)
+    made = config.read(None)
     return [
         Sentence(list(u.tokens), list(u.tags), u.intent) for u in islice(made, number)
     ]

@@ -9,12 +9,15 @@ field is its meaning in `sweep fields` and in the reference.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from trainables.catalogue import NameOf, load
 from trainables.dp.seeding import stream_seed, torch_seeded
+from trainables.errors import InvalidInput
 from trainables.fields import (
     INTERNAL_DISCRIMINATOR,
     MAX_EPOCHS,
@@ -46,8 +49,23 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
 class DataConfig(Frozen):
-    """The records for training, validation and test. An entry of datasets adds its
-    fields.
+    """The fields of the records for training, validation and test, and what a data set
+    can do. A data set adds its fields and overrides the abilities in which it differs.
+    """
+
+    kind: ClassVar[str]
+    """frames: utterances with an intent and slots; pairs: utterances with a program"""
+    is_public: ClassVar[bool] = False
+    """whether its records are published; of private ones no size, label or message may
+    leave without an epsilon or a declaration
+    """
+    licence: ClassVar[str] = ""
+    """the licence of its records, for the card of an encoder that learned from them"""
+    place: ClassVar[str]
+    """its file or folder under the data directory, where `path` names none"""
+    domains: ClassVar[tuple[str, ...] | None] = None
+    """the public list of its domains; use it for pairs whose prompts are domains, so
+    that the bins of a histogram do not come from the records
     """
 
     name: str
@@ -65,6 +83,45 @@ class DataConfig(Frozen):
     """declared, public size n of the training part (number of groups with
     privacy.unit=group); without it the size of private data is an unaccounted release
     """
+
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """The files to read in `path`, which are known before any is opened; empty for
+        records that are generated.
+
+        Raises: InvalidData where one is missing.
+        """
+        raise NotImplementedError
+
+    def read(self, path: Path) -> Iterator[Any]:
+        """The records in `path`, one after another in a fixed order: an `Utterance` of
+        kind frames, a `Pair` of kind pairs.
+
+        Raises: InvalidData with file and line, and without a record's text, for a file
+            that is missing or damaged.
+        """
+        raise NotImplementedError
+
+    def labels(self, path: Path) -> Any:
+        """The `LabelSchema` of the records in `path`, of kind frames.
+
+        Raises: InvalidInput for another kind; InvalidData as `read`.
+        """
+        raise InvalidInput(
+            f"expected a data set of utterances with labels, got data.name={self.name}"
+        )
+
+    def recipe(self) -> str | None:
+        """SHA-256 (hex) of everything that determines records that are generated; use
+        it where there are no files, because it then identifies the cached corpus. None:
+        there are files.
+        """
+        return None
+
+    def pool_size(self) -> int | None:
+        """The number of distinct records where it is public without opening them; None:
+        they would have to be counted.
+        """
+        return None
 
 
 class ModelConfig(Frozen):

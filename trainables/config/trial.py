@@ -55,8 +55,7 @@ def class_of(section: str, entry: str) -> type[Frozen]:
             if catalogue.kind_of("engines", entry) == "prior"
             else TrainingConfig
         )
-    found = catalogue.entry(SHELVES[section], entry)
-    return cast(type[Frozen], found if isinstance(found, type) else found.Config)
+    return cast(type[Frozen], catalogue.entry(SHELVES[section], entry))
 
 
 def union_of(section: str, *, kind: str | None = None) -> Any:
@@ -172,7 +171,7 @@ class TrialConfig(Frozen):
         what = ""
         if privacy.unit == "group":  # which only their owner can count
             what = "the number of groups with privacy.unit=group"
-        elif is_full and not catalogue.entry("datasets", data.name).PUBLIC:
+        elif is_full and not data.is_public:
             what = "n with privacy.sampling=full on private data (every step would reveal a count)"
         if what and data.num_records is None:
             raise ValueError(f"expected data.num_records to declare {what}, got none")

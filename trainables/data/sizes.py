@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from trainables import catalogue
 from trainables.config.sections import DataConfig
 from trainables.data.configs import path_of
 from trainables.data.corpus import Corpus
@@ -20,8 +19,7 @@ def declared_pool_size(config: DataConfig) -> int | None:
     A generated corpus has exactly the configured number. `max_records` limits how many
     are used.
     """
-    entry = catalogue.entry("datasets", config.name)
-    size: int | None = entry.pool_size(config)
+    size = config.pool_size()
     return None if size is None else min(size, config.max_records or size)
 
 
@@ -34,8 +32,7 @@ def declared_training_size(config: DataConfig) -> int | None:
     if config.split == "official":
         if path_of(config) is not None or config.max_records is not None:
             return None
-        place = catalogue.entry("datasets", config.name).default_path()
-        return shipped_size(config.name, place, of="train_size")
+        return shipped_size(config.name, config.place, of="train_size")
     pool = declared_pool_size(config)
     return None if pool is None else training_size(pool, config)
 

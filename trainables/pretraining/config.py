@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from trainables import catalogue
 from trainables.config.sections import Epochs, Seed
 from trainables.config.trial import DataConfig, union_of
 from trainables.dp.layers.precision import Precision
@@ -90,7 +89,7 @@ class PretrainingConfig(Frozen):
     @model_validator(mode="after")
     def _corpora_are_public(self) -> PretrainingConfig:
         for corpus in self.corpora:
-            if not catalogue.entry("datasets", corpus.name).PUBLIC:
+            if not corpus.is_public:
                 raise ValueError(
                     f"expected public corpora in corpora, got {corpus.name}:"
                     " pretraining has no epsilon, so it must not read private records"

@@ -177,7 +177,7 @@ def learnt(each: PublicCorpus) -> Hashes:
 
 def _licence(corpus: str) -> str:
     """As the entry of a corpus states it; empty where it does not."""
-    return str(getattr(catalogue.entry("datasets", corpus), "LICENCE", ""))
+    return str(catalogue.entry("datasets", corpus).licence)
 
 
 def _version() -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables import catalogue, figures
+from trainables import figures
 from trainables.config.calibrate import resolve
 from trainables.config.trial import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch, batch_of_texts
@@ -230,9 +230,8 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
 
     They determine the size of the groups' gradients.
     """
-    made = catalogue.entry("datasets", "communication")
-    about = data_config(name="communication", num_utterances=1_000)
-    texts = [utterance.tokens for utterance in made.read(Path(), config=about)][:_MADE]
+    made = data_config(name="communication", num_utterances=1_000)
+    texts = [utterance.tokens for utterance in made.read(Path())][:_MADE]
     batch = batch_of_texts(texts, model.feature_table)
     draw = generator(0, "public batch")
     # Most words of an utterance are in no slot; tags at random would cancel each

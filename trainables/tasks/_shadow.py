@@ -48,7 +48,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     }
     # As many records as the target declares, generated as noisy as it if needed.
     data: dict[str, Any] = {"name": name, "max_records": config.data.max_records}
-    is_generated = hasattr(catalogue.entry("datasets", name), "recipe")
+    is_generated = issubclass(catalogue.entry("datasets", name), MadeFrames)
     if isinstance(config.data, MadeFrames) and is_generated:
         data |= config.data.model_dump(
             include={"num_utterances", "spelling_noise", "label_noise"}
@@ -72,8 +72,8 @@ def available_corpora(data_dir: Path) -> list[str]:
     found = []
     for name in catalogue.names("datasets", kind="frames"):
         entry = catalogue.entry("datasets", name)
-        if hasattr(entry, "recipe") or (
-            entry.PUBLIC and (data_dir / entry.default_path()).exists()
+        if issubclass(entry, MadeFrames) or (
+            entry.is_public and (data_dir / entry.place).exists()
         ):
             found.append(name)
     return found

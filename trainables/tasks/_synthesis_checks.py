@@ -100,10 +100,9 @@ def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
     names = []
     for name in CORPORA:
         config = data_config(name=name)
-        entry = catalogue.entry("datasets", name)
         place = data_path(config, data_dir=data_dir)
         try:
-            texts = [" ".join(u.tokens) for u in entry.read(place, config=config)]
+            texts = [" ".join(u.tokens) for u in config.read(place)]
         except InvalidData:
             continue  # not available; the trial's notes name those that were
         found += sorted(set(texts))

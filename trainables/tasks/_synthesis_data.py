@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from trainables import catalogue
 from trainables.config.trial import TrialConfig
 from trainables.data.pair_split import PairSplit, couples
 from trainables.data.pairs import PairCorpus
@@ -111,7 +110,7 @@ def prompt_frequencies(
                 " read: it is released once, before the first epoch"
             ) from None
     # The public prompts: the corpus' list of domains, or those of the public part.
-    listed = getattr(catalogue.entry("datasets", corpus.name), "DOMAINS", None)
+    listed = config.data.domains
     if config.synthesis.prompt == "domain" and listed is not None:
         bins = [*listed, NO_PROMPT]
     else:

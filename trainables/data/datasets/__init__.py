@@ -1,26 +1,35 @@
-"""Readers of corpora. Each file is one corpus, of one of two kinds.
+"""Data sets. `ENTRIES` lists them by the names that configs use.
 
-"frames": utterances with an intent and slots; `read` yields `Utterance`, `schema` gives
-its labels. "pairs": utterances with a program; `read` yields `Pair`.
-
-`files` lists the files to read, `default_path` is the place under the data directory,
-`pool_size` the number of distinct utterances where it is public, `PUBLIC` whether the
-records are. A made corpus has no files; its `recipe` is a hash of everything that
-determines its utterances.
+Each is a class with its fields and abilities, a `DataConfig` of one of two kinds.
+"frames": utterances with an intent and slots. "pairs": utterances with a program. Bases
+stand in `trainables.data.configs` and `trainables.data.pairs`.
 """
 
+from trainables.data.datasets.atis import Atis
+from trainables.data.datasets.bio_folder import BioFolder
+from trainables.data.datasets.communication import Communication
+from trainables.data.datasets.health import Health
+from trainables.data.datasets.json_lines import JsonLines
+from trainables.data.datasets.nlu_eval import NluEval
+from trainables.data.datasets.pair_lines import PairLines
+from trainables.data.datasets.sgd_dialogues import SgdDialogues
+from trainables.data.datasets.smcalflow import SmCalFlow
+from trainables.data.datasets.snips import Snips
+from trainables.data.datasets.treedst import TreeDst
+from trainables.data.datasets.video import Video
+
 ENTRIES = {
-    "atis": "frames",
-    "bio_folder": "frames",
-    "communication": "frames",
-    "health": "frames",
-    "json_lines": "frames",
-    "nlu_eval": "frames",
-    "pair_lines": "pairs",
-    "sgd_dialogues": "frames",
-    "smcalflow": "pairs",
-    "snips": "frames",
-    "treedst": "pairs",
-    "video": "frames",
+    "atis": Atis,
+    "bio_folder": BioFolder,
+    "communication": Communication,
+    "health": Health,
+    "json_lines": JsonLines,
+    "nlu_eval": NluEval,
+    "pair_lines": PairLines,
+    "sgd_dialogues": SgdDialogues,
+    "smcalflow": SmCalFlow,
+    "snips": Snips,
+    "treedst": TreeDst,
+    "video": Video,
 }
 DEFAULT = "atis"

@@ -125,7 +125,7 @@ def require_unlearnt(encoder: str, corpus: Corpus) -> None:
     `read_hashes` for a damaged file.
     """
     about = about_of(encoder)
-    if about is None or catalogue.entry("datasets", corpus.name).PUBLIC:
+    if about is None or catalogue.entry("datasets", corpus.name).is_public:
         return  # a public corpus is refused by its name
     if shares_records(keys_of(corpus), read_hashes(about.place / LEARNT)):
         raise InvalidInput(
