@@ -13,7 +13,7 @@ from tests.structure import ROOT
 from trainables.cards.card import make, read
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.errors import InvalidData
 
 PAGE = (ROOT / "docs/guides/guarantee.md").read_text()

@@ -1,17 +1,17 @@
 """Registries: a package with a plural name whose `ENTRIES` list its components, which
 configs name.
 
-`ENTRIES` is a tuple of names, or a mapping from names to what is known of them: a class
-that is the component as configs and plans see it, the kind of a component that is a
-module, or a `Task`. A module has the name of the component. `DEFAULT` is the component
-that is taken where a config names none.
+`ENTRIES` is a tuple of names, or a mapping from names to what is known of them without
+importing them: "module:class" in the package, for a component that is a class, as
+configs and plans see it; the kind of a component that is a module; or a `Task`. A
+module has the name of its component. `DEFAULT` is the component that is taken where a
+config names none.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from inspect import isclass
 from types import ModuleType
 from typing import Any
 
@@ -51,8 +51,8 @@ def names(registry: str, *, kind: str | None = None) -> tuple[str, ...]:
 
 
 def about(registry: str, name: str) -> Any:
-    """What `ENTRIES` says of a component: its class, its kind or its `Task`; None where
-    it says nothing or there is no such component.
+    """What `ENTRIES` says of a component: the place of its class, its kind or its
+    `Task`; None where it says nothing or there is no such component.
     """
     entries = package_of(registry).ENTRIES
     return entries.get(name) if isinstance(entries, dict) else None
@@ -65,10 +65,10 @@ def kind_of(registry: str, name: str) -> str | None:
     >>> kind_of("engines", "sgd"), kind_of("engines", "unknown")
     ('plain', None)
     """
-    listed = about(registry, name)
-    if isclass(listed):
-        component: Any = listed
+    component = _class_of(registry, name)
+    if component is not None:
         return str(component.kind)
+    listed = about(registry, name)
     return listed if isinstance(listed, str) else None
 
 
@@ -94,10 +94,21 @@ def entry(registry: str, name: str, *, kind: str | None = None) -> Any:
         raise InvalidInput(
             f"expected {what} to be one of {', '.join(allowed)}, got {name!r}"
         )
+    package = package_of(registry).__name__
+    return _class_of(registry, name) or import_module(f"{package}.{name}")
+
+
+@cache
+def _load_in(package: str, place: str) -> Any:
+    return load(f"{package}.{place}")
+
+
+def _class_of(registry: str, name: str) -> Any:
+    """The component where it is a class; None for a module."""
     listed = about(registry, name)
-    if isclass(listed):
-        return listed
-    return import_module(f"{package_of(registry).__name__}.{name}")
+    if not isinstance(listed, str) or ":" not in listed:
+        return None
+    return _load_in(package_of(registry).__name__, listed)
 
 
 def load(path: str) -> Any:

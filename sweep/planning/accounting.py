@@ -31,7 +31,7 @@ from trainables.data.sizes import (
     require_known_size,
     require_near,
 )
-from trainables.dp import accounting, engines
+from trainables.dp import engines
 from trainables.dp.accounting.releases import Start
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
@@ -204,10 +204,12 @@ def _bounds(
     mechanism: Mechanism, accountant: str | None, *, finest: bool
 ) -> PrivacySummary:
     """Compute the bounds, which needs the accounting library and up to seconds."""
-    summary = accounting.account(mechanism, exact=False, accountant=accountant)
+    from trainables.dp.accounting import choose
+
+    summary = choose.account(mechanism, exact=False, accountant=accountant)
     if finest and not summary.tight:
         # The planning bound may be slightly above the target of the noise.
-        finer = accounting.epsilon_after(mechanism, mechanism.epochs)
+        finer = choose.epsilon_after(mechanism, mechanism.epochs)
         summary = replace(summary, epsilon=min(summary.epsilon, finer))
     return summary
 

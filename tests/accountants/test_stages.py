@@ -13,8 +13,10 @@ from tests.refusals import refused
 from trainables.config.calibrate import resolve
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp.accounting import account, certify, release
 from trainables.dp.accounting.accountants import rdp
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.releases import release
 
 
 def config_of(*, epochs=10, z=1.0, **synthesis):

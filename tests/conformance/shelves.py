@@ -37,8 +37,8 @@ def drop_in(tmp_path, monkeypatch):
         listed = package.ENTRIES
         added.append(f"{package.__name__}.{name}")
         importlib.invalidate_caches()
-        if isinstance(listed, dict) and isinstance(next(iter(listed.values())), type):
-            kind = getattr(importlib.import_module(added[-1]), kind)
+        if isinstance(listed, dict) and ":" in str(next(iter(listed.values()))):
+            kind = f"{name}:{kind}"
         line = {**listed, name: kind} if isinstance(listed, dict) else (*listed, name)
         monkeypatch.setattr(package, "ENTRIES", line)
         read_lists_anew()

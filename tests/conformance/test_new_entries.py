@@ -11,7 +11,7 @@ from trainables import catalogue
 from trainables.config.calibrate import resolve
 from trainables.config.mechanism import build, with_noise
 from trainables.config.trial import parse
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.figure_cache import FigureCache
 
 ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share of delta."""
@@ -71,7 +71,7 @@ def test_a_target_is_met_by_them(tmp_path):
         found, mechanism = FigureCache(tmp_path / "cache").resolve(
             wanted, num_records=640
         )
-        summary = accounting.account(mechanism, accountant="basic")
+        summary = choose.account(mechanism, accountant="basic")
         assert 0.99 * 20 <= summary.epsilon <= 20
         assert (summary.accountant, summary.tight) == ("basic", False)
     tighter, _ = resolve(
@@ -86,7 +86,7 @@ def test_a_target_is_met_by_them(tmp_path):
 def test_a_budget_is_held_by_them():
     built = build(config(noise_multiplier=4.0), num_records=640)
     costs = [
-        accounting.account(built.first(epochs), accountant="basic").epsilon
+        choose.account(built.first(epochs), accountant="basic").epsilon
         for epochs in range(1, 7)
     ]
     assert costs == sorted(costs)
@@ -102,7 +102,7 @@ def test_one_that_claims_too_little_changes_nothing(drop_in):
     low = ACCOUNTANT.replace("    return sum(", "    return 0.001 * sum(")
     drop_in("accountants", "low", low, "guarantee")
     built = build(config(noise_multiplier=4.0), num_records=640)
-    assert accounting.account(built, accountant="low") == accounting.account(built)
+    assert choose.account(built, accountant="low") == choose.account(built)
 
 
 def test_one_of_another_kind_holds_no_target(drop_in):

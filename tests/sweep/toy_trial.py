@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 
 from trainables.cards import card as cards
 from trainables.config.calibrate import resolve
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.dp.seeding import generator
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -91,7 +91,7 @@ def _privacy(config, epochs):
         return None
     number = config.data.num_records or NUM_RECORDS
     mechanism = resolve(config, num_records=number)[1].first(epochs)
-    summary = accounting.account(mechanism, accountant=config.privacy.accountant)
+    summary = choose.account(mechanism, accountant=config.privacy.accountant)
     return cards.make(mechanism, summary, trial_id=config.id, corpus=config.data.name)
 
 

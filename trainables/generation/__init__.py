@@ -2,11 +2,9 @@
 names that configs use; `decoding` draws from the models of all of them.
 """
 
-from trainables.generation.methods import OneAndAHalfStage, OneStage, TwoStage
-
 ENTRIES = {
-    "one_and_a_half_stage": OneAndAHalfStage,
-    "one_stage": OneStage,
-    "two_stage": TwoStage,
+    "one_and_a_half_stage": "methods:OneAndAHalfStage",
+    "one_stage": "methods:OneStage",
+    "two_stage": "methods:TwoStage",
 }
 DEFAULT = "one_stage"

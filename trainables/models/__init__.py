@@ -5,21 +5,12 @@ Each is a class in `configs`, without torch, whose `kind` says its inputs and ou
 the torch module.
 """
 
-from trainables.models.configs import (
-    BertConfig,
-    CausalLmConfig,
-    ClcConfig,
-    FeaturesConfig,
-    LoraConfig,
-    OwnCodeConfig,
-)
-
 ENTRIES = {
-    "bert": BertConfig,
-    "causal_lm": CausalLmConfig,
-    "clc": ClcConfig,
-    "features": FeaturesConfig,
-    "lora": LoraConfig,
-    "module": OwnCodeConfig,
+    "bert": "configs:BertConfig",
+    "causal_lm": "configs:CausalLmConfig",
+    "clc": "configs:ClcConfig",
+    "features": "configs:FeaturesConfig",
+    "lora": "configs:LoraConfig",
+    "module": "configs:OwnCodeConfig",
 }
 DEFAULT = "clc"

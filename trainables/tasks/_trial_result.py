@@ -18,7 +18,7 @@ from trainables.cards import card as cards
 from trainables.cards.card import ClippingCheck, StepAudit
 from trainables.config.learning_rate import learning_rate_of
 from trainables.config.trial import TrialConfig
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.engines._check import TOLERANCE
 from trainables.dp.engines.engine import Loader, Setup

@@ -20,8 +20,8 @@ from tests.accountants.outside import (
     sampled,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import release, with_risk
-from trainables.dp.accounting.releases import Gaussian
+from trainables.dp.accounting.certification import with_risk
+from trainables.dp.accounting.releases import Gaussian, release
 from trainables.errors import InvalidData, InvalidInput
 
 

@@ -6,7 +6,7 @@ from sweep.synthesis.data_card import Draws, Filters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
 from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig, part
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.privacy_semantics import meaning
 from trainables.generation.material import PARSES, UTTERANCES
 from trainables.models.configs import CausalLmConfig
