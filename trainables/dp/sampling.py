@@ -63,7 +63,10 @@ class SampledBatch:
 
 
 class Sampler(Protocol):
-    """The interface of samplers of a step."""
+    """What draws the units of a step. An engine asks it once for each step, in order;
+    equal (epoch, step) must give the same draw, so that a resumed trial repeats it. An
+    audit replaces it by one that gives chosen units.
+    """
 
     def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of step `step` (from 0) of epoch `epoch`."""

@@ -47,7 +47,11 @@ LEAST_TARGET_EPSILON = 1e-6
 
 
 class NoiseDecay(Frozen):
-    """d(t), the factor on the noise multiplier at epoch t."""
+    """d(t), the factor on the noise multiplier at epoch t: z_t = z_0 d(t) with d(0) = 1
+    (Dupuy et al. 2021, section 3.3). `kind` names a registered schedule, `tau` >= 0 is
+    its strength; `none` has d(t) = 1 and takes no tau. Less noise in later epochs costs
+    more epsilon, which accountants read from the mechanism.
+    """
 
     kind: Annotated[str, NameOf("schedules")] = "none"
     """entry of trainables/dp/schedules"""
@@ -88,7 +92,14 @@ _Unset = Field(exclude_if=lambda target: target is None)
 
 
 class Target(Frozen):
-    """Replaces a noise multiplier by the smallest z0 that meets one target."""
+    """Stands in place of a noise multiplier: the smallest z0 that meets exactly one
+    target is calibrated, rounded up to 5 digits. The target is an epsilon at the
+    mechanism's delta, or what all pairs (epsilon, delta) of the mechanism together
+    allow an attacker: a true-positive rate at `at_fpr` false positives, or an
+    advantage, all shares in (0, 1).
+
+    Raises: ValidationError for none or several targets, or a rate that a guess reaches.
+    """
 
     target_epsilon: Annotated[PositiveFloat | None, _Unset] = None
     """epsilon of the trial; the smallest noise multiplier for it is calibrated"""
@@ -119,9 +130,10 @@ Mark = Literal["circle", "triangle", "square", "diamond", "cross"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChartStyle:
-    """The appearance of an engine in charts. `label` is the displayed name. `light` and
-    `dark` are #rrggbb on a light and on a dark background. `mark` is that of its
-    trials; None: the mark of their noise decay.
+    """The appearance of an engine in charts and reports. `label` is its displayed name.
+    `light` and `dark` are its colours, #rrggbb, on a light and on a dark background;
+    both should differ from those of other engines for readers who see few colours.
+    `mark` is that of its trials; None: the mark of their noise decay.
     """
 
     label: str
@@ -206,7 +218,12 @@ class DrawnConfig(EngineConfig):
 
 
 class PrivacyConfig(DrawnConfig):
-    """The mechanism of an engine that clips and adds noise."""
+    """The fields of an engine that clips and adds noise. Code of any engine reads
+    these; a class of an engine that lacks some has constants in their place
+    (`fixed_fields`). Units: the clip norm is an L2 norm of a unit's gradient in the
+    space scaled by alpha_k, and the noise multiplier is the standard deviation of the
+    noise over the clip norm.
+    """
 
     max_grad_norm: PositiveFloat = 1.0
     """clip norm C"""

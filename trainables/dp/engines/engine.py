@@ -35,7 +35,11 @@ from trainables.system.communication import Communicator
 
 
 class Loader(Protocol):
-    """Source of a step's records."""
+    """The source of a step's records. An engine asks it for batches by record ids, in
+    any number and order, and never for anything else; equal ids must give equal
+    records. One with `lengths(ids)`, int64[n], lets records of like length pass
+    together.
+    """
 
     def batch(self, ids: Ids) -> Any:
         """The batch of these records in this order, as the model's `losses` takes

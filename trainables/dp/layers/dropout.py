@@ -44,9 +44,10 @@ def _mix(values: Tensor) -> Tensor:
 
 
 class Masks:
-    """The masks of one forward pass.
-
-    `seed` of the pass; `record` int64[n] and `position` int64[n] of each packed row.
+    """The dropout masks of one forward pass over packed rows, drawn by record: a bit is
+    a hash of `seed` (of the pass), the row's `record` key int64[n], its `position`
+    int64[n] in the record, the place in the model and the feature. A record's mask does
+    not depend on what else is in its batch. A share `rate` of the numbers is dropped.
     """
 
     def __init__(
@@ -138,9 +139,10 @@ class Keyed(Protocol):
 
 
 class DropsByRecord(nn.Module):
-    """A model whose dropout is drawn by record from a public seed: the step's where
-    `begin_step` sets one, else a new draw of torch's global generator for each pass.
-    Sets `dropout`, `_seed`.
+    """A base of models whose dropout is drawn by record from a public seed: that of the
+    step where `begin_step` sets one, else a new draw of torch's global generator for
+    each pass. A subclass sets `dropout`, the rate in [0, 1), and `_seed`, and
+    multiplies rows by `masks`, which are None in eval mode and at rate 0.
     """
 
     dropout: float
