@@ -125,7 +125,9 @@ def load(path: str) -> Any:
 @dataclass(frozen=True)
 class NameOf:
     """Annotation of a pydantic field whose values are names of a registry's components:
-    another name is refused with the allowed ones.
+    another name is refused in one sentence with the allowed ones. The names are read at
+    each check, so that a component which is registered later is allowed too; importing
+    the config loads none of them.
     """
 
     registry: str

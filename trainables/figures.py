@@ -132,7 +132,9 @@ def registry() -> Mapping[str, Figure]:
 
 
 def is_public(name: str) -> bool:
-    """Whether a figure may be published: it is registered, and as public.
+    """Whether a figure may be published: it is registered, and as public. One that
+    nobody registered is not, so that a new figure stays with the curator until somebody
+    has said that it comes from released values or public data alone.
 
     >>> is_public("ser"), is_public("mia_shadow_auc"), is_public("nobody_registered_this")
     (True, False, False)
@@ -142,8 +144,9 @@ def is_public(name: str) -> bool:
 
 
 def curator_only() -> tuple[str, ...]:
-    """Names of the registered figures that are for the curator, those of attacks as one
-    pattern.
+    """Names of the registered figures that are for the curator alone, sorted, those of
+    attacks as one pattern at the end. An export and a tracker leave them out; the list
+    is shown so that a reader knows what is not covered by epsilon.
     """
     found = sorted(
         figure.name for figure in registry().values() if not figure.is_public

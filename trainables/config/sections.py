@@ -226,8 +226,10 @@ def _pieces(given: dict[str, Any]) -> int:
 
 
 class TrainingConfig(WorkersConfig):
-    """The optimisation of a trial, counted in epochs, or in steps of which an epoch is
-    a piece.
+    """The fields of `training`: the optimisation of a trial. Its length is counted in
+    epochs, or in `steps`, of which `evaluate_every` make an epoch. Batch sizes are in
+    records over all workers; the learning rate is a number, or follows from the noise.
+    No field but the number of steps, batch and workers changes what is released.
     """
 
     name: Annotated[Literal["with steps"], INTERNAL_DISCRIMINATOR] = "with steps"
@@ -290,7 +292,10 @@ class NoTraining(WorkersConfig):
 
 
 class EvaluationConfig(Frozen):
-    """The evaluation after training."""
+    """The fields of `evaluation`: what is measured after training, on the test part and
+    by attacks. None of them changes the trained weights or the epsilon; figures of
+    attacks read private records and are for the curator.
+    """
 
     attacks: Listed[Annotated[str, NameOf("attacks")]] | None = None
     """entries of trainables/attacks; default: all that the split allows"""
@@ -307,7 +312,10 @@ class EvaluationConfig(Frozen):
 
 
 class TextConfig(Frozen):
-    """The generation of utterances, with task=synthesis: what every method reads."""
+    """The fields of `synthesis` that every method reads: the public part and its
+    pretraining, the vocabulary, adapters, and how many utterances are drawn and how.
+    Lengths are in tokens, epochs in passes over the public texts.
+    """
 
     measuring_parser_epochs: EpochsOrNone = 8
     """epochs of the parser of held-out human text that evaluates generated text; 0: no
@@ -377,7 +385,10 @@ class ProgramsConfig(Frozen):
 
 
 class SynthesisConfig(TextConfig, StagedConfig, PromptedConfig, ProgramsConfig):
-    """All that code of any method asks for."""
+    """All fields of `synthesis` that code of any method asks for. A method's own class
+    has a part of them, and constants in place of the others (`fixed_fields`); a config
+    has the section only with task=synthesis.
+    """
 
     method: str = "one_stage"
     """entry of trainables/generation"""

@@ -48,7 +48,12 @@ TAGS["synthesis"] = "synthesis.method"
 
 
 def class_of(section: str, entry: str) -> type[Frozen]:
-    """The class of a section with an entry."""
+    """The class of a `section` ("data", "model", "privacy", "training", "synthesis")
+    with the component named `entry`: the fields that may be written there, and what the
+    component can do.
+
+    Raises: InvalidInput for an unknown name.
+    """
     if section == "training":
         return (
             NoTraining
@@ -94,7 +99,14 @@ else:
 
 
 class TrialConfig(Frozen):
-    """One trial. Two configs with equal `id` have results of the same law."""
+    """One trial, whole: its task, engine and sections, each of the class of the
+    component that it names. Two configs with equal `id` have results of the same law,
+    so a finished one is not run again. Parsing refuses what no trial could run: kinds
+    that do not fit the task, undeclared sizes that would leak, fields that nothing
+    reads.
+
+    Raises: ValidationError; `parse` makes one sentence of it.
+    """
 
     task: Annotated[str, NameOf("tasks")] = catalogue.default("tasks")
     """entry of trainables/tasks"""
@@ -268,15 +280,20 @@ def _named(section: str, part: Any, entry: Any) -> Any:
 
 
 def parse(fields: dict[str, Any]) -> TrialConfig:
-    """A config from plain data. Raises: InvalidInput, one sentence for the first
-    problem.
+    """The config of plain data, as a space, a saved trial or a command line has it;
+    fields that are left out have their defaults, and equal sections of several configs
+    are one object.
+
+    Raises: InvalidInput, one sentence for the first problem, with the nearest name for
+        an unknown one.
     """
     return validated(TrialConfig.model_validate, fields)
 
 
 def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
-    """The name of the entry that owns a section of a config; the entry may not
-    exist.
+    """The name of the component that owns a `section` of a config's plain `fields`, or
+    the default one where none is named. It need not exist, and may be no text: the
+    caller refuses it in its own words.
     """
     found: Any = fields
     for part in TAGS[section].split("."):
@@ -285,8 +302,9 @@ def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
 
 
 def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
-    """The fields that a section has with this entry; None where there is no such
-    entry.
+    """The names of the fields that a `section` has with the component `name`, as they
+    are written and in their order; None where there is no such component. Used to sort
+    a space's axes by the trials that read them.
     """
     if name not in catalogue.names(SHELVES[section]):
         return None
@@ -294,18 +312,29 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
 
 
 def is_field(section: str, name: str) -> bool:
-    """Whether any entry that can own the section has this field."""
+    """Whether any component that can own the `section` has a field of this `name`, as
+    it is written. It tells a typo from a field that belongs to another component, which
+    a space may set for some of its trials alone.
+    """
     every = catalogue.names(SHELVES[section])
     return any(name in written_fields(class_of(section, each)) for each in every)
 
 
 def data_config(**fields: Any) -> DataConfig:
-    """The section `data` alone, as `part`."""
+    """The section `data` alone from its fields, `name` among them, as a config of a
+    trial would have it: a data set that can be read without a trial.
+
+    Raises: InvalidInput for the first thing that is wrong.
+    """
     return cast(DataConfig, part("data", fields))
 
 
 def model_part(**fields: Any) -> ModelConfig:
-    """The section `model` alone, as `part`."""
+    """The section `model` alone from its fields, `name` among them, as a config of a
+    trial would have it: a model that can be built without a trial.
+
+    Raises: InvalidInput for the first thing that is wrong.
+    """
     return cast(ModelConfig, part("model", fields))
 
 

@@ -161,8 +161,9 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
 
 
 def data_path(config: DataConfig, *, data_dir: Path) -> Path:
-    """The path of the corpus: `config.path`, below `data_dir` if it is there, else the
-    default.
+    """The file or folder of a config's records: `data.path` where it is given, taken
+    below `data_dir` if it is there and else as it is, otherwise the data set's usual
+    place under `data_dir`. It need not exist.
     """
     given = path_of(config)
     if given is None:
@@ -222,7 +223,11 @@ def _subset(
 
 
 def make_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name`, made atomically by one process while the others wait."""
+    """The folder `name` in `cache_dir`, which `make` fills on the first call, in a
+    temporary folder that then takes its name: it appears whole or not at all. One
+    process makes it while the others wait; a later call returns it unread. Only its
+    owner can open it.
+    """
     folder = cache_dir / name
     if folder.exists():
         return folder

@@ -51,7 +51,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairCorpus:
-    """Pairs in a fixed order. The texts are private unless `public`."""
+    """Pairs of an utterance and its program, in memory, in the order of their files;
+    `public` says whether they are published. Columns (`utterances`, `programs`,
+    `parts`, `domains`) have one value a record. Equal pairs in equal order have equal
+    `fingerprint`s.
+    """
 
     name: str
     pairs: tuple[Pair, ...] = field(repr=False)
@@ -198,7 +202,10 @@ def read_pairs(
 
 
 class PairFiles(FromFiles):
-    """A data set of pairs of an utterance and its program in files."""
+    """The base of data sets of pairs of an utterance and its program in files. A
+    subclass states its `place`, and whether it is public; one whose files lack domains
+    overrides `domain_of`.
+    """
 
     kind = "pairs"
 

@@ -30,9 +30,10 @@ def shipped_size(name: str, place: str, *, of: str = "pool_size") -> int | None:
 
 
 def read_schema(path: Path) -> LabelSchema:
-    """A user's own schema: public by declaration.
+    """The label schema in a user's own JSON file, which is public by declaration:
+    whoever names it says that it does not depend on the private records.
 
-    Raises: InvalidData naming the file and what is wrong.
+    Raises: InvalidData naming data.schema_file, the file and what is wrong in it.
     """
     try:
         fields = read_json(path, max_bytes=_MAX_BYTES)
@@ -57,8 +58,9 @@ def schema_of(
 
 
 def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
-    """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place. By
-    hand, because the format leaves out what is as usual.
+    """The text of a schema file, which `read_schema` reads back. `sizes` are
+    `pool_size` and `train_size`, numbers of distinct utterances by place under the data
+    directory, for corpora that ship. Fields that are as usual are left out.
     """
     fields: dict[str, Any] = {"source": schema.source, **sizes}
     if schema.tokenize != "space":
@@ -78,7 +80,11 @@ def shipped(name: str) -> dict[str, Any]:
 
 
 def parse_schema(fields: object, where: str) -> LabelSchema:
-    """The schema of plain data. Raises: InvalidData naming `where` and the field."""
+    """The label schema of plain data, with `where` it comes from for messages. Names
+    must be distinct and not blank, and there must be an intent or a slot.
+
+    Raises: InvalidData naming `where`, the field and what was expected.
+    """
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {kind_of(fields)}")
     known = {"intents", "slots", "source", "tokenize", "pool_size", "train_size"}

@@ -63,8 +63,9 @@ class Split:
 
 
 def make_split(config: DataConfig, *, corpus: Corpus, mask_seed: int) -> Split:
-    """The split of a corpus; `mask_seed` seeds the trial's coins in the modes with
-    coins.
+    """The split of a `corpus` into training, validation and test ids by `config.split`
+    and its seed, the same for every trial; with random membership (`bernoulli`,
+    `paired`) `mask_seed` draws which records of the audit pool this trial trains on.
 
     Raises: InvalidInput where a part would be empty.
     """
