@@ -16,7 +16,7 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.mechanism import build
 from trainables.config.trial import (
-    SHELVES,
+    REGISTRIES,
     DataConfig,
     ModelConfig,
     TrialConfig,
@@ -259,15 +259,15 @@ def test_a_dump_is_read_back_to_the_same_trial(fields):
 
 def test_reading_a_config_of_any_entry_imports_no_torch():
     code = (
-        "import sys; from trainables.config.trial import SHELVES; from trainables"
-        " import catalogue; every = [catalogue.entry(s, n) for s in SHELVES.values()"
+        "import sys; from trainables.config.trial import REGISTRIES; from trainables"
+        " import catalogue; every = [catalogue.entry(s, n) for s in REGISTRIES.values()"
         " for n in catalogue.names(s)]; print(len(every));"
         " assert 'torch' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert int(done.stdout) >= 10 + len(SHELVES)
+    assert int(done.stdout) >= 10 + len(REGISTRIES)
 
 
 def _classes(base):

@@ -21,7 +21,7 @@ Better = Literal["lower", "higher", "neither"]
 Audience = Literal["public", "curator"]
 Written = Literal["number", "epsilon", "lower_bound", "rate", "count", "seconds"]
 
-# Modules that register figures, beside every entry of the shelf of metrics.
+# Modules that register figures, in addition to every registered metric.
 _MODULES = (
     "trainables.result",
     "trainables.dp.accounting.summary",
@@ -121,8 +121,8 @@ text_share = partial(text_rate, better="higher", has_ceiling=True)
 def registry() -> Mapping[str, Figure]:
     """Every registered figure by its name."""
     found: dict[str, Figure] = {}
-    shelf = (f"trainables.metrics.{name}" for name in catalogue.names("metrics"))
-    for module in (*_MODULES, *shelf):
+    metrics = (f"trainables.metrics.{name}" for name in catalogue.names("metrics"))
+    for module in (*_MODULES, *metrics):
         for registered in getattr(importlib.import_module(module), "FIGURES", ()):
             for figure in registered.family():
                 if figure.name in found:

@@ -52,7 +52,9 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
                 "num_training": declared_training_size(config)
                 if config.kind == "frames"
                 else None,
-                "description": (config.__doc__ or "").split("\n")[0].strip(),
+                "description": " ".join(
+                    (config.__doc__ or "").split("\n\n")[0].split()
+                ),
             }
         )
     return rows

@@ -9,12 +9,12 @@ from typing import get_args
 import pytest
 
 from trainables import catalogue
-from trainables.config.trial import SHELVES, TrialConfig, union_of
+from trainables.config.trial import REGISTRIES, TrialConfig, union_of
 
 
 def read_lists_anew():
     """Let a config be of the entries that are listed now, as in a new process."""
-    for section in SHELVES:
+    for section in REGISTRIES:
         TrialConfig.__pydantic_fields__[section].annotation = get_args(
             union_of(section)
         )[0]

@@ -164,7 +164,7 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     card = about_of(SHIPPED).card
     first, second = files_digest(dict(setup.config.model)).split(",")
     for words in (
-        f"licence apache-2.0; what it learnt from is not known here); SHA-256"
+        f"licence apache-2.0; what it learned from is not known here); SHA-256"
         f" {first[:12]}",
         f"encoder {SHIPPED}, pretrained on"
         f" {', '.join(each['name'] for each in card['corpora'])}"

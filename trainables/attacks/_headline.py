@@ -38,7 +38,8 @@ def attacks_on_models() -> list[str]:
 
 def audited(split: SplitMode) -> str:
     """The name of the epsilon that a certified bound is about: swapped pairs test that
-    of replacing a record, coins of single records that of adding or removing one.
+    of replacing a record, random membership of single records that of adding or
+    removing one.
     """
     return EPSILON_REPLACE_ONE if split == "paired" else EPSILON
 

@@ -1,8 +1,8 @@
 """The sections of a trial's config: records, model, mechanism, training, evaluation,
 text.
 
-A section is a union of the classes of its shelf's entries. Each is composed of the
-groups of fields here that its entry reads, and has constants in place of others that
+A section is a union of the classes of its registry. Each is composed of the groups of
+fields here that its component reads, and has constants in place of others that
 code of any entry asks for. Field names are those of the glossary; the text under a
 field is its meaning in `sweep fields` and in the reference.
 """
@@ -35,10 +35,10 @@ from trainables.fields import (
 )
 
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
-SPLITS_WITH_COINS: tuple[SplitMode, ...] = (
+RANDOM_SPLITS: tuple[SplitMode, ...] = (
     "bernoulli",
     "paired",
-)  # one for each record or pair
+)  # random membership of each record, or of one of each pair
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
 EpochsOrNone = Annotated[int, Field(ge=0, le=MAX_EPOCHS)]
@@ -72,8 +72,8 @@ class DataConfig(Frozen):
     """entry of trainables/data/datasets"""
     split: SplitMode = "paper"
     """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the
-    corpus' own parts; bernoulli, paired: a coin for each record, or matched pair, and
-    trial
+    corpus' own parts; bernoulli, paired: random membership of each record, or of one of
+    each matched pair, in each trial
     """
     split_seed: Seed = 0
     """seed of the split"""

@@ -1,8 +1,8 @@
 """The configuration of a trial, frozen and fully typed. `TrialConfig.id` names its
 outcome.
 
-Pure data: no torch, no disk. A section is a union over the classes of a shelf's
-entries, of which the entry's name is the tag; for `privacy` and `training` that is the
+Pure data: no torch, no disk. A section is a union over the classes of a registry, of
+which the component's name is the tag; for `privacy` and `training` that is the
 `engine` of the config.
 """
 
@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model, model_valid
 from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.config.sections import (
-    SPLITS_WITH_COINS,
+    RANDOM_SPLITS,
     EvaluationConfig,
     NoTraining,
     TotalNoise,
@@ -35,15 +35,15 @@ from trainables.dp.engines.configs import Target as Target
 from trainables.dp.mechanism import COUNTED_BY_STEPS
 from trainables.fields import Frozen, validated, written_fields
 
-# Of each section with entries: their shelf, and the path that names the entry.
-SHELVES = {
+# Of each section with components: their registry, and the path that names one.
+REGISTRIES = {
     "data": "datasets",
     "model": "models",
     "privacy": "engines",
     "training": "engines",
     "synthesis": "generation",
 }
-TAGS = {s: "engine" if of == "engines" else f"{s}.name" for s, of in SHELVES.items()}
+TAGS = {s: "engine" if of == "engines" else f"{s}.name" for s, of in REGISTRIES.items()}
 TAGS["synthesis"] = "synthesis.method"
 
 
@@ -60,14 +60,14 @@ def class_of(section: str, entry: str) -> type[Frozen]:
             if catalogue.kind_of("engines", entry) == "prior"
             else TrainingConfig
         )
-    return cast(type[Frozen], catalogue.entry(SHELVES[section], entry))
+    return cast(type[Frozen], catalogue.entry(REGISTRIES[section], entry))
 
 
 def union_of(section: str, *, kind: str | None = None) -> Any:
     """The type of a section: one of the classes of its entries, of one `kind` if
     given.
     """
-    names = catalogue.names(SHELVES[section], kind=kind)
+    names = catalogue.names(REGISTRIES[section], kind=kind)
     every = tuple(dict.fromkeys(class_of(section, name) for name in names))
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
     shared = AfterValidator(_share)
@@ -95,7 +95,7 @@ if (
     Training = TrainingConfig
     Synthesis = SynthesisConfig
 else:
-    Data, Model, Privacy, Training, Synthesis = map(union_of, SHELVES)
+    Data, Model, Privacy, Training, Synthesis = map(union_of, REGISTRIES)
 
 
 class TrialConfig(Frozen):
@@ -134,7 +134,7 @@ class TrialConfig(Frozen):
         generates = getattr(task, "generation", False)
         return fields | {
             section: _named(section, fields.get(section, {}), entry_of(section, fields))
-            for section in SHELVES
+            for section in REGISTRIES
             if section != "synthesis" or generates or section in fields
         }
 
@@ -143,7 +143,7 @@ class TrialConfig(Frozen):
         task = catalogue.about("tasks", self.task)
         for section, own in (("data", self.data.name), ("model", self.model.name)):
             able = catalogue.names(
-                SHELVES[section], kind=getattr(task, SHELVES[section])
+                REGISTRIES[section], kind=getattr(task, REGISTRIES[section])
             )
             if own not in able:
                 raise ValueError(
@@ -190,10 +190,10 @@ class TrialConfig(Frozen):
         for attack in self.evaluation.attacks or ():
             needs = catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}
             if (
-                needs and data.split not in SPLITS_WITH_COINS
+                needs and data.split not in RANDOM_SPLITS
             ):  # which have one for each record
                 raise ValueError(
-                    f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for"
+                    f"expected data.split {' or '.join(RANDOM_SPLITS)} for"
                     f" evaluation.attacks={attack}, got data.split={data.split}"
                 )
         return self
@@ -221,7 +221,7 @@ class TrialConfig(Frozen):
                 )
         if self.data.split == "paired":
             raise ValueError(
-                "expected data.split bernoulli with task=synthesis for coins, or paper"
+                "expected data.split bernoulli (random membership) with task=synthesis, or paper"
                 " and official for the corpus' own parts, got paired"
             )
         if self.evaluation != EvaluationConfig():
@@ -262,7 +262,7 @@ class TrialConfig(Frozen):
 
 def _named(section: str, part: Any, entry: Any) -> Any:
     """A section's fields with the tag that discriminates its union."""
-    if SHELVES[section] != "engines":
+    if REGISTRIES[section] != "engines":
         tag = TAGS[section].rpartition(".")[2]
         return {tag: entry, **part} if isinstance(part, dict) else part
     if isinstance(part, Frozen):  # it may be another engine's
@@ -298,7 +298,7 @@ def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
     found: Any = fields
     for part in TAGS[section].split("."):
         found = found.get(part) if isinstance(found, dict) else None
-    return catalogue.default(SHELVES[section]) if found is None else found
+    return catalogue.default(REGISTRIES[section]) if found is None else found
 
 
 def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
@@ -306,7 +306,7 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
     are written and in their order; None where there is no such component. Used to sort
     a space's axes by the trials that read them.
     """
-    if name not in catalogue.names(SHELVES[section]):
+    if name not in catalogue.names(REGISTRIES[section]):
         return None
     return written_fields(class_of(section, name))
 
@@ -316,7 +316,7 @@ def is_field(section: str, name: str) -> bool:
     it is written. It tells a typo from a field that belongs to another component, which
     a space may set for some of its trials alone.
     """
-    every = catalogue.names(SHELVES[section])
+    every = catalogue.names(REGISTRIES[section])
     return any(name in written_fields(class_of(section, each)) for each in every)
 
 
@@ -343,8 +343,8 @@ def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
     and `training` are those of an engine. Raises: InvalidInput, one sentence for the
     first thing that is wrong.
     """
-    named = _named(section, fields, engine or catalogue.default(SHELVES[section]))
-    alone = _alone(section, catalogue.names(SHELVES[section]))
+    named = _named(section, fields, engine or catalogue.default(REGISTRIES[section]))
+    alone = _alone(section, catalogue.names(REGISTRIES[section]))
     return getattr(validated(alone.model_validate, {section: named}), section)
 
 

@@ -3,8 +3,8 @@ padding.
 
 Dropout masks and the choice among a group's records come from a public seed and the key
 of a text. Keyed by the record's index in the corpus, an added record would change the
-coins of all later records, and the sum by more than the bound of one record. Keyed by
-the text, they are a function of the record.
+random numbers of all later records, and the sum by more than the bound of one record.
+Keyed by the text, they are a function of the record.
 """
 
 from __future__ import annotations

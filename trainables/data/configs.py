@@ -1,5 +1,5 @@
-"""Bases of data sets of utterances with frames: a user's own files, public corpora whose
-labels ship with the package, and generated corpora.
+"""Bases of data sets of utterances with frames: a user's own files, public corpora
+whose labels ship with the package, and generated corpora.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Texts that a public model has learnt from, as hashes, and whether a corpus shares
+"""Texts that a public model has learned from, as hashes, and whether a corpus shares
 records with them.
 
 A hash is 32 bits of BLAKE2b, under a fixed key because the texts are public, of the

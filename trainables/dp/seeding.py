@@ -1,7 +1,7 @@
 """Randomness is an argument: named, independent generators from one public seed.
 
 Only for public randomness: initialisation, splits, dropout, bootstrap. The noise, the
-Poisson coins and the micro-batch assignment come from a secret key (`noise`).
+Poisson sampling and the micro-batch assignment come from a secret key (`noise`).
 """
 
 import hashlib

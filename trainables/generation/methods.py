@@ -1,5 +1,5 @@
-"""The ways to generate utterances: the fields of `synthesis`, the stages of each method,
-what their models are trained on, and how they are drawn from. No torch.
+"""The ways to generate utterances: the fields of `synthesis`, the stages of each
+method, what their models are trained on, and how they are drawn from. No torch.
 
 A class is one method, and `ENTRIES` of this package lists it. It states its abilities
 by overriding those of `GenerationMethod`.

@@ -111,8 +111,8 @@ class BertConfig(ModelConfig):
         family in `COVERED` with gelu, absolute positions and embeddings as wide as its
         layers, because only these layers can clip by record here.
 
-        Raises: InvalidData where it cannot be found or is of another kind, with the reason;
-        InvalidInput where it has fewer layers.
+        Raises: InvalidData where it cannot be found or is of another kind, with the
+        reason; InvalidInput where it has fewer layers.
         """
         found = public_encoder(self.encoder)
         about, other = found.config, ""
@@ -247,7 +247,7 @@ class FeaturesConfig(ModelConfig):
     bias: NotNegative = 0.3
     """constant feature of every row"""
     span_bonus: NotNegative = 2.5
-    """score, in nats, that a tag gains where it continues its slot; fixed, not learnt;
+    """score, in nats, that a tag gains where it continues its slot; fixed, not learned;
     0: none
     """
     prior: Literal["names", "none"] = "names"

@@ -7,8 +7,8 @@ from trainables.data.datasets.bio_folder import BioFiles
 
 
 class Atis(BioFiles, ShippedFrames):
-    """ATIS: spoken questions about flights (Hemphill et al. 1990), split as in Goo et al.
-    2018.
+    """ATIS: spoken questions about flights (Hemphill et al. 1990), split as in Goo et
+    al. 2018.
 
     26 intents, 83 slots.
     """

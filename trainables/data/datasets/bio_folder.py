@@ -37,8 +37,8 @@ def folders(path: Path) -> dict[Path, Part]:
 
 
 class BioFiles(FrameFiles):
-    """A corpus in three aligned files, `seq.in`, `seq.out` and `label`, a record a line,
-    in one folder or one a part.
+    """A corpus in three aligned files, `seq.in`, `seq.out` and `label`, a record a
+    line, in one folder or one a part.
     """
 
     def files(self, path: Path) -> tuple[Path, ...]:

@@ -20,10 +20,10 @@ class JsonLines(FrameFiles):
         {"tokens": ["call", "ann"], "tags": ["O", "B-contact"], "intent": "call"}
         {"text": "call ann", "slots": [["contact", 1, 2]], "intent": "call"}
 
-    Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as (name,
-    first token, one past the last), or absent. `intent`, `part` (train, validation, test)
-    and `group` (the key of the record's group) are optional; a corpus has intents and
-    groups for all of its records or for none.
+    Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as
+    (name, first token, one past the last), or absent. `intent`, `part` (train,
+    validation, test) and `group` (the key of the record's group) are optional; a corpus
+    has intents and groups for all of its records or for none.
     """
 
     place = "utterances.jsonl"

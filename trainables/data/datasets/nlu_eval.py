@@ -17,12 +17,12 @@ _NAMED = Options(header=True)
 
 
 class NluEval(ShippedFrames):
-    """NLU-EVAL: requests to a home assistant (Liu et al., IWSDS 2019), in either of its two
-    files.
+    """NLU-EVAL: requests to a home assistant (Liu et al., IWSDS 2019), in either of its
+    two files.
 
-    The curated 10 folds (11,036 utterances, one file with a column `fold`) or the complete
-    annotated file (25,716 lines). An intent is scenario_intent; slots are marked `[slot :
-    value]`.
+    The curated 10 folds (11,036 utterances, one file with a column `fold`) or the
+    complete annotated file (25,716 lines). An intent is scenario_intent; slots are
+    marked `[slot : value]`.
     """
 
     licence = "CC BY 4.0"
@@ -40,8 +40,8 @@ class NluEval(ShippedFrames):
         return (path,)
 
     def read(self, path: Path) -> Iterator[Utterance]:
-        """All utterances; of the 10 folds, 9 is validation and 10 is test in the official
-        split.
+        """All utterances; of the 10 folds, 9 is validation and 10 is test in the
+        official split.
 
         Lines whose `status` starts with IRR (irrelevant answers) and lines without an
         answer are left out, as the source recommends. Raises: InvalidData with file and

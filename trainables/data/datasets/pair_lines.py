@@ -10,8 +10,8 @@ class PairLines(PairFiles):
 
         {"utterance": "cancel my lunch", "lispress": "(Yield (...))", "dialogue_id": "17"}
 
-    `lispress` may be left out where only the utterances are known; `dialogue_id`, `domain`
-    and `part` (train, validation, test) are optional.
+    `lispress` may be left out where only the utterances are known; `dialogue_id`,
+    `domain` and `part` (train, validation, test) are optional.
     """
 
     place = "pairs.jsonl"

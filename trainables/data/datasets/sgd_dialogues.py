@@ -20,13 +20,13 @@ _FEWEST_TOKENS, _MOST_TOKENS = 3, 30
 
 
 class SgdDialogues(ShippedFrames):
-    """Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et al.,
-    AAAI 2020).
+    """Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et
+    al., AAAI 2020).
 
-    Two forms are read: the data set's own folders of `dialogues_*.json`, and one file of
-    prepared turns (`tokens`, `tags`, `intent`, one JSON object a line). An intent is
-    `Domain:ActiveIntent`. The text is public and meant for pretraining; it is similar to
-    the other corpora of this shelf.
+    Two forms are read: the data set's own folders of `dialogues_*.json`, and one file
+    of prepared turns (`tokens`, `tags`, `intent`, one JSON object a line). An intent is
+    `Domain:ActiveIntent`. The text is public and meant for pretraining; it is similar
+    to the other corpora here.
     """
 
     licence = "CC BY-SA 4.0"
@@ -47,8 +47,9 @@ class SgdDialogues(ShippedFrames):
         return found
 
     def read(self, path: Path) -> Iterator[Utterance]:
-        """User turns that have a slot and 3 to 30 tokens; a turn about two domains occurs
-        once for each. Raises: InvalidData with file and place for what is neither form.
+        """User turns that have a slot and 3 to 30 tokens; a turn about two domains
+        occurs once for each. Raises: InvalidData with file and place for what is
+        neither form.
         """
         if path.is_file():
             yield from own_utterances([File(path, "json_lines")])

@@ -16,11 +16,11 @@ _ACT = re.compile(r"Root system \w+ (\w+)")
 
 
 class TreeDst(PairFiles):
-    """TreeDST: bookings, messages, ... and their Lispress (Cheng et al. 2020; Platanios et
-    al. 2021).
+    """TreeDST: bookings, messages, ... and their Lispress (Cheng et al. 2020; Platanios
+    et al. 2021).
 
-    The official `train_dst`/`dev_dst`/`test_dst.dataflow_dialogues.jsonl.zip`, or files of
-    pairs.
+    The official `train_dst`/`dev_dst`/`test_dst.dataflow_dialogues.jsonl.zip`, or files
+    of pairs.
     """
 
     is_public = True
@@ -31,10 +31,12 @@ class TreeDst(PairFiles):
 
     @staticmethod
     def domain_of(program: str, agent: str) -> str | None:
-        """The domain whose type a program names first, else that of the agent's last act.
+        """The domain whose type a program names first, else that of the agent's last
+        act.
 
-        The data have no domain field, so this is an interpretation. None for a turn that
-        only revises an earlier one ("at five instead") where the agent's act is unknown.
+        The data have no domain field, so this is an interpretation. None for a turn
+        that only revises an earlier one ("at five instead") where the agent's act is
+        unknown.
 
         >>> TreeDst.domain_of('(plan (^(Hotel) Book :object (Hotel.name_? (?= "Flight"))))', "")
         'hotel'

@@ -116,9 +116,9 @@ def epsilon_lower_bound(
 ) -> float:
     """A lower bound of epsilon at `delta` from counts of a test between two inputs:
     ln((1 - FNR - delta) / FPR), with Clopper-Pearson upper bounds of both rates, each
-    at error probability `false_alarm` / 2 (Jagielski et al. 2020). It holds with probability
-    1 - `false_alarm`, for independent calls and a test that was fixed before them, and
-    is 0 where nothing is proved.
+    at error probability `false_alarm` / 2 (Jagielski et al. 2020). It holds with
+    probability 1 - `false_alarm`, for independent calls and a test that was fixed
+    before them, and is 0 where nothing is proved.
 
     >>> round(epsilon_lower_bound(true_positives=90, positives=100, false_positives=10,
     ...     negatives=100, delta=0, false_alarm=0.05), 4)

@@ -129,7 +129,7 @@ class Setup:
     generator, which is no cipher. `precision` is that of the products in forward and
     backward passes (see `layers.precision`). `sampler` replaces the mechanism's
     sampling, for audits of a chosen batch. `optimizer` and `learning_rate_decay` are
-    entries of those shelves. `gradient_clip_norm` bounds the norm of the mean gradient
+    names of those registries. `gradient_clip_norm` bounds the norm of the mean gradient
     of an engine without privacy. `compares` is False for an audit, which measures the
     clipped sum itself (see `_check`).
     """

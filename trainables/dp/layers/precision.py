@@ -3,7 +3,7 @@
 Under `passes_in("bf16", device)` the linear maps and the LSTM's input products, forward
 and towards their inputs, take bfloat16 operands (torch's autocast does the same to
 foreign layers). Computations that privacy depends on stay float32: a layer records the
-*rounded* activation and output gradient, widened, on the tape, and the norm of a unit
+*rounded* activation and output gradient, widened, in the recorder, and the norm of a unit
 and its clipped sum are computed from these same float32 numbers. A unit's contribution
 is therefore at most C whatever was rounded before. Recurrences, attention,
 normalisation, the CRF, losses, parameters and Adam are float32 too.

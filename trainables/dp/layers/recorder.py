@@ -1,10 +1,10 @@
-"""The tape: entries that layers record during one backward pass instead of weight
+"""The recorder: what layers record during one backward pass instead of weight
 gradients.
 
-While a tape is active, a layer's backward returns only the gradient of its input and
-records an `LayerRecord`: the activations and output gradients from which any weighted
-sum of per-record weight gradients, and its per-unit norms, can be computed afterwards
-(book-keeping, Bu et al. 2023). Without a tape the layers are ordinary autograd.
+While a recorder is active, a layer's backward returns only the gradient of its input
+and records a `LayerRecord`: the activations and output gradients from which any
+weighted sum of per-record weight gradients, and its per-unit norms, can be computed
+afterwards (book-keeping, Bu et al. 2023). Without one the layers are ordinary autograd.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Views = Mapping[
 
 
 class LayerRecord(Protocol):
-    """The record of one use of a layer on the tape."""
+    """The record of one use of a layer."""
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -73,7 +73,7 @@ class Recorder:
 
     def receive(self, entry: LayerRecord) -> None:
         """Called by a layer's backward. Tensors of the entry must be detached: an
-        attached activation would form a reference cycle with this tape.
+        attached activation would form a reference cycle with this recorder.
         """
         if not entry.parameters:
             return
@@ -97,7 +97,7 @@ def current() -> Recorder | None:
 
 @contextmanager
 def recording(tape: Recorder) -> Iterator[Recorder]:
-    """Make `tape` the active one for the forward passes inside."""
+    """Make `tape` the active recorder for the forward passes inside."""
     token = _ACTIVE.set(tape)
     try:
         yield tape
@@ -218,9 +218,9 @@ class OfRows:
 
 def gradients(entry: LayerRecord, tape: Recorder | None) -> dict[nn.Parameter, Tensor]:
     """The gradients of a layer's use by its trained parameters, for a backward pass to
-    return: zeros to which the `entry` has added itself. Where a `tape` is active it
-    receives the entry instead, and nothing is returned, because clipped sums are formed
-    from all entries afterwards.
+    return: zeros to which the `entry` has added itself. Where a recorder (`tape`) is
+    active it receives the entry instead, and nothing is returned, because clipped sums
+    are formed from all entries afterwards.
     """
     if tape is not None:
         tape.receive(entry)

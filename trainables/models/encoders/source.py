@@ -6,7 +6,7 @@
                          a BERT as `transformers` names it, in 32, 16 or 8 bits, heads
                          left out
     moments.safetensors  mean and covariance of the layers' joined rows, of tokens and of records
-    names.safetensors    how label names score tokens and records, learnt on the public corpora
+    names.safetensors    how label names score tokens and records, learned on the public corpora
     learnt.npy           hashes of its pretraining texts (`encoders.about`)
 
 A folder contains no private data; it is made from the public corpora that the card

@@ -108,7 +108,7 @@ class FixedEncoder:
     @cached_property
     def reads_names(self) -> Recipe:
         """The recipe of the rows that names score: that of the default settings, on
-        which their scores are learnt. Where the heads have these, it is `own`.
+        which their scores are learned. Where the heads have these, it is `own`.
         """
         layers = self.encoder.public.layers
         return _recipe(self.encoder, layers, layers, SHRINKAGE)
@@ -263,7 +263,7 @@ class Features(NluModel):
         found = [f"mean and covariance of features, for whitening, over {of}"]
         if self.names:
             found.append(
-                "how scores start from the labels' names, learnt on the encoder's"
+                "how scores start from the labels' names, learned on the encoder's"
                 " corpora"
             )
         return found
@@ -341,7 +341,7 @@ class Features(NluModel):
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the
         tokens' own, in nats, which is 0 of one whose tag is `sure`.
 
-        Unlike in models with learnt transitions, the losses of tokens are independent.
+        Unlike in models with learned transitions, the losses of tokens are independent.
         """
         intents, tags, record = self._scores(batch)
         of = torch.from_numpy(record).to(tags.device)
@@ -374,7 +374,7 @@ def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
 
     One row for the type (the last part of a name, `city_name`), where names have roles
     for the role (the part before it, `toloc`, or none), and half a row for `B` or `I`
-    and for the tag alone. Names are public. A rare tag is then learnt from frequent
+    and for the tag alone. Names are public. A rare tag is then learned from frequent
     parts.
 
     >>> tag_parts(LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")).shape
