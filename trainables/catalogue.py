@@ -62,8 +62,8 @@ def kind_of(registry: str, name: str) -> str | None:
     """The kind of a component, None for an unknown one and in a registry without kinds.
     Components of one registry with different kinds have different abilities.
 
-    >>> kind_of("engines", "sgd"), kind_of("engines", "unknown")
-    ('plain', None)
+    >>> kind_of("accountants", "pld"), kind_of("datasets", "unknown")
+    ('guarantee', None)
     """
     component = _class_of(registry, name)
     if component is not None:

@@ -151,7 +151,7 @@ class ModelConfig(Frozen):
     def has_prior(self) -> bool:
         """Whether the model says something of a record before any was trained on; use
         it for a model whose initial scores read public texts. Only such a model can be
-        evaluated untrained.
+        evaluated without training.
         """
         return False
 
