@@ -37,7 +37,7 @@ from trainables.config.trial import TrialConfig, parse
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import make_split
-from trainables.dp.engines import Setup
+from trainables.dp.engines.engine import Setup
 from trainables.dp.noise import public_key
 from trainables.dp.sampling import SampledBatch
 from trainables.errors import InvalidInput
@@ -140,9 +140,7 @@ class Arena:
 
     def model_of(self, config: TrialConfig) -> tuple[Any, Loader]:
         """A fresh model of the config, and the loader of its batches."""
-        model = catalogue.entry("models", config.model.name).build(
-            config.model, schema=self.corpus.schema, seed=0
-        )
+        model = config.model.build(schema=self.corpus.schema, seed=0)
         if (
             self._table is None
         ):  # the pieces of all distinct tokens, the same for every engine

@@ -28,8 +28,7 @@ from trainables import catalogue
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
 from trainables.dp.accounting.gaussian import gaussian_epsilon
-from trainables.dp.engines import Setup
-from trainables.dp.engines._engine import Engine
+from trainables.dp.engines.engine import Engine, Setup
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import Rows
 from trainables.dp.mechanism import Mechanism

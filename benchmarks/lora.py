@@ -32,10 +32,9 @@ from trainables.config.mechanism import build
 from trainables.config.trial import model_part, parse
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
-from trainables.dp.engines import Engine, Setup
 from trainables.dp.engines._private import PrivateEngine
+from trainables.dp.engines.engine import Engine, Setup
 from trainables.dp.noise import new_key
-from trainables.models import lora
 from trainables.models.nlu.hub_encoder import AdaptedEncoder
 from trainables.system.communication import Alone
 from trainables.system.memory import peak_memory
@@ -82,8 +81,9 @@ def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
     """The encoder, with frozen weights of that precision."""
     with tempfile.TemporaryDirectory() as folder:
         encoder = options.encoder or _bert_base(Path(folder))
-        config: Any = model_part(name="lora", encoder=encoder, frozen_weights=precision)
-        return lora.build(config, schema=_SCHEMA, seed=0)
+        config = model_part(name="lora", encoder=encoder, frozen_weights=precision)
+        built: AdaptedEncoder = config.build(schema=_SCHEMA, seed=0)
+        return built
 
 
 def _bert_base(folder: Path) -> str:

@@ -44,7 +44,7 @@ from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, about
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
 from trainables.cards import card as cards
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.result import EpochReport, TrialResult
 
 EPOCHS, SEEDS, LEVELS = 2, 10, 2
@@ -115,7 +115,7 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
             },
             privacy=cards.make(
                 each.mechanism,
-                accounting.account(each.mechanism),
+                choose.account(each.mechanism),
                 trial_id=trial_id,
                 corpus="mine",
             ),

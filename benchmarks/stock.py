@@ -15,7 +15,7 @@ from transformers import BertModel
 
 from trainables.config.trial import ModelConfig
 from trainables.dp.layers.char_cnn import NUM_CHARS
-from trainables.models import bert, clc
+from trainables.models.configs import BertConfig, ClcConfig
 from trainables.models.nlu.bert_weights import BertSizes
 
 Batch = dict[str, Tensor]
@@ -24,7 +24,7 @@ Batch = dict[str, Tensor]
 class StockClc(nn.Module):
     """The same architecture as `models.clc`, padded."""
 
-    def __init__(self, config: clc.Config, *, num_intents: int, num_tags: int) -> None:
+    def __init__(self, config: ClcConfig, *, num_intents: int, num_tags: int) -> None:
         super().__init__()
         hidden = config.hidden_size
         self.words = nn.Embedding(config.word_buckets, config.word_dim)
@@ -104,10 +104,10 @@ def build(model: Any, config: ModelConfig) -> StockClc | StockBert:
     """The stock form of one of our models, of the same sizes, in training mode."""
     sizes = {"num_intents": model.num_intents, "num_tags": model.num_tags}
     made: StockClc | StockBert
-    if isinstance(config, bert.Config):
+    if isinstance(config, BertConfig):
         made = StockBert(model.sizes, dropout=config.dropout, **sizes)
     else:
-        assert isinstance(config, clc.Config)  # the other model of MODELS
+        assert isinstance(config, ClcConfig)  # the other model of MODELS
         made = StockClc(config, **sizes)
     return made.train()
 

@@ -13,7 +13,7 @@ from search_spaces.paths import set_all
 from trainables import attacks
 from trainables.config.mechanism import build
 from trainables.config.trial import TrialConfig, parse
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.metrics import summarize
 from trainables.metrics._counts import table
 from trainables.system.communication import Alone

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dashboards import palette
 from dashboards.results import Curve, Estimate, Sweep, Trial
 from trainables import catalogue, figures, formats
-from trainables.dp.engines._chart_style import Mark
+from trainables.dp.engines.configs import Mark
 from trainables.figures import LEAKAGE
 
 MOST_POINTS = 150

@@ -8,7 +8,7 @@ and words repeat the information.
 import math
 
 from trainables import catalogue
-from trainables.dp.engines._chart_style import ChartStyle, Mark
+from trainables.dp.engines.configs import ChartStyle, Mark
 
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
 # One sequential scale: the darker, the more private (the lighter on a dark screen).
@@ -101,7 +101,7 @@ def look(engine: str) -> ChartStyle:
         return (BANDS | LINES)[engine]
     if engine not in catalogue.names("engines"):
         return ChartStyle(label=engine, light=_OTHER[0], dark=_OTHER[1])
-    found: ChartStyle = catalogue.entry("engines", engine).LOOK
+    found: ChartStyle = catalogue.entry("engines", engine).style
     return found
 
 

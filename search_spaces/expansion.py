@@ -26,9 +26,8 @@ from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Range, Variant
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
-from trainables.config.fields import first_problem, nearest
 from trainables.config.trial import (
-    SHELVES,
+    REGISTRIES,
     TAGS,
     TrialConfig,
     class_of,
@@ -38,6 +37,7 @@ from trainables.config.trial import (
 )
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput, quote
+from trainables.fields import first_problem, nearest
 from trainables.figures import EPSILON, EPSILON_PAPER
 
 VARIANT = "variant"  # the parameter that chooses one
@@ -239,7 +239,7 @@ def broken_constraint(
         lacking = [
             (s, name)
             for s, name in used
-            if s in SHELVES and name not in names.get(s, {})
+            if s in REGISTRIES and name not in names.get(s, {})
         ]
         is_known = any(is_field(*each) for each in lacking)
         if not is_known and not constraints.holds(rule.require, names):
@@ -405,7 +405,7 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     others, and these by their paths.
     """
     kept, dropped = dict(fields), dict[str, Any]()
-    for section in SHELVES:
+    for section in REGISTRIES:
         part, entry = fields.get(section), entry_of(section, fields)
         known = entry_fields(section, entry)
         if not isinstance(part, dict) or known is None:

@@ -12,9 +12,9 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from search_spaces import constraints
 from trainables import catalogue
-from trainables.config.fields import MAX_NUMBER, MAX_ROWS, Frozen, Listed
 from trainables.config.trial import TrialConfig
 from trainables.errors import InvalidInput, did_you_mean, quote
+from trainables.fields import MAX_NUMBER, MAX_ROWS, Frozen, Listed
 
 MAX_LISTED = 100_000  # values of one axis
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from search_spaces.parts import Part, Positive
 from trainables import catalogue, figures
 from trainables.catalogue import NameOf
-from trainables.config.fields import Listed, ReadOnlyIf
 from trainables.config.sections import Epochs, Seed
+from trainables.fields import Listed, ReadOnlyIf
 
 STRATEGIES = "search_spaces.strategies"  # the shelf
 
@@ -95,7 +95,8 @@ class Search(Part):
     @property
     def entry(self) -> ModuleType:
         """The module of the strategy."""
-        return catalogue.entry(STRATEGIES, self.strategy)
+        found: ModuleType = catalogue.entry(STRATEGIES, self.strategy)
+        return found
 
     @property
     def is_adaptive(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from search_spaces.paths import is_within
 from trainables import catalogue
-from trainables.config.trial import SHELVES, TrialConfig, class_of
+from trainables.config.trial import REGISTRIES, TrialConfig, class_of
 
 _MANY = (tuple, list, dict)
 
@@ -26,8 +26,8 @@ def is_list(path: str) -> bool:
     if not names:
         return False
     classes: list[Any] = [TrialConfig.model_fields[section].annotation]
-    if section in SHELVES:
-        entries = catalogue.names(SHELVES[section])
+    if section in REGISTRIES:
+        entries = catalogue.names(REGISTRIES[section])
         classes = [class_of(section, entry) for entry in entries]
     fields = (getattr(each, "model_fields", {}).get(names[0]) for each in classes)
     return any(_takes_many(field.annotation) for field in fields if field)

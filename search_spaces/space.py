@@ -31,8 +31,8 @@ from search_spaces.search import STRATEGIES, Search
 from search_spaces.set_axes import is_list, with_axis
 from trainables import catalogue, figures
 from trainables.config import objectives
-from trainables.config.fields import Listed, validated
 from trainables.errors import InvalidInput, quote
+from trainables.fields import Listed, validated
 from trainables.io.documents import DocumentProblem, require_storable
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")

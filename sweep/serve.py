@@ -23,8 +23,7 @@ from urllib.parse import urlsplit
 
 from sweep import access
 from sweep.settings import Settings
-from sweep.store.sweeps import sweeps
-from trainables.errors import InvalidInput, SweepError, TrialFailed, system_words
+from trainables.errors import InvalidInput, TrialFailed, system_words
 from trainables.io.files import make_folder
 from trainables.system import processes
 
@@ -166,24 +165,6 @@ def mlflow_experiment(server: Server) -> dict[str, Any] | None:
     except (OSError, HTTPException, ValueError, AttributeError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def page_of_trials(server: Server, home: Path) -> str:
-    """The page of MLflow with the trials of the newest sweep of `home` that it has, the
-    best first; that of all runs where there is none, "" where there is no experiment.
-    """
-    experiment = mlflow_experiment(server)
-    if experiment is None:
-        return ""
-    number = experiment.get("experiment_id")
-    page = f"#/experiments/{number}/runs?workflowType=machine_learning"
-    keys = {tag.get("key") for tag in experiment.get("tags", ())}
-    for folder in reversed(sweeps(home)):
-        with suppress(SweepError):  # `sweep list` marks a damaged one
-            sweep_id = folder.about()["id"]
-            if f"{SHARED_VIEW}{sweep_id}" in keys:
-                return f"{page}&viewStateShareKey={sweep_id}"
-    return page
 
 
 def ray_dashboards() -> list[str]:

@@ -48,9 +48,12 @@ def measure():
     }
     trees = {path: ast.parse(text) for path, text in (source | tests).items()}
     count = {path: _tokens(texts[path], tree) for path, tree in trees.items()}
-    engines = [
-        Path(p).stem for p in source if p.startswith(f"{ENGINES}/") and "/_" not in p
+    lists = [
+        node.value
+        for node in ast.walk(trees[f"{ENGINES}/__init__.py"])
+        if isinstance(node, ast.Assign) and node.targets[0].id == "ENTRIES"
     ]
+    engines = [key.value for key in lists[0].keys]
     contracts = tomllib.loads(texts["pyproject.toml"])["tool"]["importlinter"][
         "contracts"
     ]
@@ -77,13 +80,9 @@ def measure():
         "modules_naming_an_engine": sorted(
             path
             for path, text in source.items()
-            if path != f"{ENGINES}/__init__.py"  # the list of them
-            and any(
-                path != f"{ENGINES}/{name}.py"
-                and name in text
-                and _names(trees[path], name)
-                for name in engines
-            )
+            # The list of them, and their fields and abilities.
+            if path not in (f"{ENGINES}/__init__.py", f"{ENGINES}/configs.py")
+            and any(name in text and _names(trees[path], name) for name in engines)
         ),
     }
 

@@ -5,7 +5,6 @@ read.
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +14,19 @@ from pydantic import ValidationError
 from search_spaces.expansion import own_fields
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config.fields import first_problem
 from trainables.config.mechanism import build
-from trainables.config.trial import SHELVES, TrialConfig, data_config, model_part, parse
+from trainables.config.trial import (
+    REGISTRIES,
+    DataConfig,
+    ModelConfig,
+    TrialConfig,
+    data_config,
+    model_part,
+    parse,
+)
+from trainables.dp.engines.configs import EngineConfig
+from trainables.fields import first_problem
+from trainables.generation.methods import GenerationMethod
 
 _TEXT = {"data": {"name": "smcalflow"}, "model": {"name": "causal_lm"}}
 _STAGES = {"method": "two_stage", "parse_epochs": 2}
@@ -250,21 +259,38 @@ def test_a_dump_is_read_back_to_the_same_trial(fields):
 
 def test_reading_a_config_of_any_entry_imports_no_torch():
     code = (
-        "import sys; from trainables.config.trial import SHELVES; from trainables"
-        " import catalogue;every = [f'{catalogue.package_of(s).__name__}.{n}' for s in"
-        " SHELVES.values() for n in catalogue.names(s)];assert set(every) <="
-        " sys.modules.keys(); print(len(every));assert 'torch' not in sys.modules"
+        "import sys; from trainables.config.trial import REGISTRIES; from trainables"
+        " import catalogue; every = [catalogue.entry(s, n) for s in REGISTRIES.values()"
+        " for n in catalogue.names(s)]; print(len(every));"
+        " assert 'torch' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert int(done.stdout) >= 10 + len(SHELVES)
+    assert int(done.stdout) >= 10 + len(REGISTRIES)
 
 
-@pytest.mark.parametrize("shelf", SHELVES.values())
-def test_every_file_of_a_shelf_is_listed(shelf):
-    folder = Path(catalogue.package_of(shelf).__path__[0])
-    found = [
-        f.stem for f in folder.glob("[!_]*.py") if "class Config(" in f.read_text()
-    ]
-    assert tuple(sorted(found)) == catalogue.names(shelf)
+def _classes(base):
+    for each in base.__subclasses__():
+        yield each
+        yield from _classes(each)
+
+
+@pytest.mark.parametrize(
+    ("registry", "base"),
+    [
+        ("datasets", DataConfig),
+        ("models", ModelConfig),
+        ("engines", EngineConfig),
+        ("generation", GenerationMethod),
+    ],
+)
+def test_every_component_is_listed_by_its_name(registry, base):
+    found = {
+        name: each
+        for each in _classes(base)
+        for name in each.tag().values()
+        if each.__module__ in sys.modules  # not one of another test
+    }
+    listed = {n: catalogue.entry(registry, n) for n in catalogue.names(registry)}
+    assert found == listed

@@ -14,7 +14,8 @@ from tests.structure import ROOT
 from trainables.cards.card import make, read
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp.accounting import account, certify
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.releases import Gaussian, Sampled, Training
 from trainables.dp.engines._check import TOLERANCE
 from trainables.errors import InvalidData

@@ -1,9 +1,11 @@
-"""The shelves: a plural folder whose `ENTRIES` list its files, which are named in
-configs.
+"""Registries: a package with a plural name whose `ENTRIES` list its components, which
+configs name.
 
 `ENTRIES` is a tuple of names, or a mapping from names to what is known of them without
-importing them: their kind, or a `Task`. `DEFAULT` is the entry that is taken where none
-is named.
+importing them: "module:class" in the package, for a component that is a class, as
+configs and plans see it; the kind of a component that is a module; or a `Task`. A
+module has the name of its component. `DEFAULT` is the component that is taken where a
+config names none.
 """
 
 from collections.abc import Collection
@@ -31,13 +33,17 @@ _PACKAGES = {
 
 @cache
 def package_of(registry: str) -> ModuleType:
-    """The package of a shelf: by its name ("models"), or with dots a whole name."""
+    """The package of a registry, imported: by its name ("models"), or by its whole
+    dotted name for one outside `trainables` ("search_spaces.strategies").
+    """
     package = registry if "." in registry else f"trainables.{registry}"
     return import_module(_PACKAGES.get(registry, package))
 
 
 def names(registry: str, *, kind: str | None = None) -> tuple[str, ...]:
-    """Names of the entries of a shelf, of one `kind` where that is given, sorted."""
+    """Names of the components of a registry, of one `kind` where that is given,
+    sorted.
+    """
     entries: Collection[str] = package_of(registry).ENTRIES
     return tuple(
         sorted(n for n in entries if kind is None or kind_of(registry, n) == kind)
@@ -45,26 +51,29 @@ def names(registry: str, *, kind: str | None = None) -> tuple[str, ...]:
 
 
 def about(registry: str, name: str) -> Any:
-    """What the shelf's list says of an entry; None where it says nothing or there is
-    none.
+    """What `ENTRIES` says of a component: the place of its class, its kind or its
+    `Task`; None where it says nothing or there is no such component.
     """
     entries = package_of(registry).ENTRIES
     return entries.get(name) if isinstance(entries, dict) else None
 
 
 def kind_of(registry: str, name: str) -> str | None:
-    """The kind of an entry. Entries of one shelf with different kinds have different
-    protocols.
+    """The kind of a component, None for an unknown one and in a registry without kinds.
+    Components of one registry with different kinds have different abilities.
 
-    >>> kind_of("datasets", "atis")
-    'frames'
+    >>> kind_of("accountants", "pld"), kind_of("datasets", "unknown")
+    ('guarantee', None)
     """
-    found = about(registry, name)
-    return found if isinstance(found, str) else None
+    component = _class_of(registry, name)
+    if component is not None:
+        return str(component.kind)
+    listed = about(registry, name)
+    return listed if isinstance(listed, str) else None
 
 
 def default(registry: str) -> str:
-    """The entry of a shelf that is taken where none is named.
+    """The name of the component that a config has where it names none.
 
     >>> default("datasets")
     'atis'
@@ -72,10 +81,12 @@ def default(registry: str) -> str:
     return str(package_of(registry).DEFAULT)
 
 
-def entry(registry: str, name: str, *, kind: str | None = None) -> ModuleType:
-    """The module of one entry, of one `kind` where that is given.
+def entry(registry: str, name: str, *, kind: str | None = None) -> Any:
+    """A component, of one `kind` where that is given: the class that the registry
+    lists, or else the module of that name, imported. Its abilities are those of the
+    class's base, or those of CONTRIBUTING's table.
 
-    Raises: InvalidInput naming the shelf, the name and every allowed name.
+    Raises: InvalidInput naming the registry, the name and every allowed name.
     """
     allowed = names(registry, kind=kind)
     if name not in allowed:
@@ -83,17 +94,46 @@ def entry(registry: str, name: str, *, kind: str | None = None) -> ModuleType:
         raise InvalidInput(
             f"expected {what} to be one of {', '.join(allowed)}, got {name!r}"
         )
-    return import_module(f"{package_of(registry).__name__}.{name}")
+    package = package_of(registry).__name__
+    return _class_of(registry, name) or import_module(f"{package}.{name}")
+
+
+@cache
+def _load_in(package: str, place: str) -> Any:
+    return load(f"{package}.{place}")
+
+
+def _class_of(registry: str, name: str) -> Any:
+    """The component where it is a class; None for a module."""
+    listed = about(registry, name)
+    if not isinstance(listed, str) or ":" not in listed:
+        return None
+    return _load_in(package_of(registry).__name__, listed)
+
+
+def load(path: str) -> Any:
+    """The object that "module:name" stands for; its module is imported now. By this a
+    component without torch names the class that does its work.
+
+    >>> load("trainables.catalogue:default") is default
+    True
+    """
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True)
 class NameOf:
-    """Annotation of a field whose values are names of a shelf's entries."""
+    """Annotation of a pydantic field whose values are names of a registry's components:
+    another name is refused in one sentence with the allowed ones. The names are read at
+    each check, so that a component which is registered later is allowed too; importing
+    the config loads none of them.
+    """
 
     registry: str
 
     def names(self) -> tuple[str, ...]:
-        """The allowed values."""
+        """The allowed values, sorted."""
         return names(self.registry)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:

@@ -19,7 +19,7 @@ from trainables.config.trial import TrialConfig, parse
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
 from trainables.errors import InvalidInput, SweepError, one_line
-from trainables.models.causal_lm import config_of
+from trainables.models.configs import text_model
 from trainables.models.text.hub_lm import load_lm, save_lm
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_setup as synthesis_setup
@@ -136,7 +136,7 @@ def _frames(fields: dict[str, Any], schema: LabelSchema, folder: Path) -> None:
                 report=lambda _: True,
             )
     nlu.save_model(setup, folder / "model")
-    found = saved.load(folder, factory=getattr(config.model, "factory", None))
+    found = saved.load(folder, factory=config.model.own_code)
     found.read([saved.unlabelled(_WORDS)])
 
 
@@ -168,5 +168,8 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
         )
     save_lm(dict(setup.model.items()), setup.source.tokenizer, folder / "model")
     load_lm(
-        folder / "model", setup.method.STAGES, config_of(config.model), config.synthesis
+        folder / "model",
+        setup.method.stages,
+        text_model(config.model),
+        config.synthesis,
     )

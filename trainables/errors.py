@@ -25,38 +25,55 @@ _LONGEST = 2_000
 
 
 class SweepError(Exception):
-    """Root of the tree. Long messages are shortened in their middle."""
+    """Root of everything this project raises on purpose: a caller that catches it shows
+    the message as it is, on one line and without a traceback. A `message` of more than
+    2,000 characters is shortened in its middle.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(_shortened(message, _LONGEST))
 
 
 class InvalidInput(SweepError):
-    """Input that is refused before anything starts."""
+    """Input (an argument, a file, a field of a config) that is refused before anything
+    starts; a command then exits with 2. The message is one sentence with the field, the
+    value and what is allowed, the cause first, and never a record's text.
+    """
 
 
 class InvalidData(InvalidInput):
-    """A data file that cannot be used. States file and line, never the line's text."""
+    """A data file that cannot be used: it is missing, damaged or in another form. The
+    message states file and line and what was expected there, never the line's text,
+    which may be a private utterance.
+    """
 
 
 class CannotAnalyze(InvalidInput):
-    """A mechanism outside an accountant's theorem. Names the accountant and the
-    reason.
+    """A mechanism outside an accountant's theorem, for which that accountant has no
+    finite figure at any effort. The message names the accountant and the reason;
+    another accountant, or other fields of `privacy`, may have one.
     """
 
 
 class TrialFailed(SweepError):
-    """A trial that failed while it ran; its reports are kept."""
+    """A trial that failed while it ran: a step, a comparison or a user's code did not
+    do what was promised. Its reports are kept, what it spent stays charged, and the
+    sweep goes on with the next trial.
+    """
 
 
 class MachineFailed(SweepError):
-    """Memory, a process or a file of a trial is lost. The same trial may succeed
-    elsewhere.
+    """What a trial ran on failed: memory, a process or a file is lost, and not by the
+    trial itself. The same trial may succeed elsewhere, so an executor tries it again
+    from its last checkpoint, under a new attempt and with new noise.
     """
 
 
 class StorageFailed(SweepError):
-    """A failed write to disk. It pauses the running trials and does not fail them."""
+    """A failed write to disk: full, read-only or gone. It pauses the running trials and
+    does not fail them, because what they have spent is charged and they can go on from
+    their checkpoints once there is room.
+    """
 
 
 class _Short(reprlib.Repr):
@@ -83,7 +100,9 @@ def quote(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a plain value is, for an error message that must not quote it.
+    """What a plain value is ("text", "a list", "nothing"), for an error message about
+    data that must not quote the value. A value of another type gives the name of its
+    type.
 
     >>> kind_of(None), kind_of("a"), kind_of([]), kind_of(1.5)
     ('nothing', 'text', 'a list', 'a number')
@@ -96,7 +115,9 @@ _KINDS |= {int: "a number", float: "a number", dict: "a mapping"}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or nothing.
+    """The end of a message about an unknown `name`: ": did you mean NEAREST?" with the
+    most similar of the `known` names, or an empty text where none is alike. Put it
+    behind the sentence's last word.
 
     >>> did_you_mean("num_heads", ["num_layers", "dropout"]), did_you_mean("x", ["b", "a"])
     (': did you mean num_layers?', '')
@@ -120,10 +141,12 @@ def _shortened(message: str, characters: int) -> str:
 
 
 def one_line(message: str, *, characters: int = _LONGEST) -> str:
-    """A message on one line, without terminal control codes, shortened in its middle.
+    """A message on one line for a terminal, a log or a table: runs of white space are
+    one blank, control codes are written out as escapes so that they cannot move the
+    cursor, and more than `characters` are shortened in the middle.
 
-    >>> one_line("a\\n b\\x1b[2J")
-    'a b\\\\x1b[2J'
+    >>> one_line("a\n b\x1b[2J")
+    'a b\\x1b[2J'
     """
     words = " ".join(_shortened(message, characters).split())
     return "".join(
@@ -174,8 +197,9 @@ def _own_words(error: BaseException) -> str:
 
 
 def system_words(error: OSError) -> str:
-    """The system's own words for its error, which quote nothing; "" for an error of a
-    library.
+    """The operating system's own words for its error, such as "No space left on
+    device". They quote no file's content and so may be shown; an error that a library
+    made has none and gives an empty text.
 
     >>> system_words(OSError(28, None)), system_words(OSError("secret"))
     ('No space left on device', '')

@@ -23,9 +23,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from trainables import catalogue
+from trainables.config.calibrate import resolve
 from trainables.config.mechanism import build, with_noise
 from trainables.config.trial import Target, TrialConfig
-from trainables.dp import accounting
+from trainables.dp.accounting import values
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
 from trainables.io.documents import digest_of
@@ -83,7 +84,7 @@ class FigureCache:
         )
 
         def search() -> float:
-            _, mechanism = accounting.resolve(
+            _, mechanism = resolve(
                 config, num_records=num_records, undeclared=undeclared, certified=False
             )
             return mechanism.noise_multiplier
@@ -153,7 +154,7 @@ def key_of(
     and of what answers it.
     """
     document = {
-        "values": [accounting.values_of(mechanism) for mechanism in mechanisms],
+        "values": [values.values_of(mechanism) for mechanism in mechanisms],
         "question": question,
         "accountant": accountant,
         "entry": _text_of(accountant),

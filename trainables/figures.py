@@ -21,7 +21,7 @@ Better = Literal["lower", "higher", "neither"]
 Audience = Literal["public", "curator"]
 Written = Literal["number", "epsilon", "lower_bound", "rate", "count", "seconds"]
 
-# Modules that register figures, beside every entry of the shelf of metrics.
+# Modules that register figures, in addition to every registered metric.
 _MODULES = (
     "trainables.result",
     "trainables.dp.accounting.summary",
@@ -31,6 +31,7 @@ _MODULES = (
 VALIDATION = "validation_"
 ATTACKS = "mia_"
 LEAKAGE = "leakage"
+CLIP_DIFFERENCE = "clip_difference"
 EPSILON = "epsilon"
 EPSILON_PAPER = "epsilon_paper"
 EPSILON_REPLACE_ONE = "epsilon_replace_one"
@@ -120,8 +121,8 @@ text_share = partial(text_rate, better="higher", has_ceiling=True)
 def registry() -> Mapping[str, Figure]:
     """Every registered figure by its name."""
     found: dict[str, Figure] = {}
-    shelf = (f"trainables.metrics.{name}" for name in catalogue.names("metrics"))
-    for module in (*_MODULES, *shelf):
+    metrics = (f"trainables.metrics.{name}" for name in catalogue.names("metrics"))
+    for module in (*_MODULES, *metrics):
         for registered in getattr(importlib.import_module(module), "FIGURES", ()):
             for figure in registered.family():
                 if figure.name in found:
@@ -131,7 +132,9 @@ def registry() -> Mapping[str, Figure]:
 
 
 def is_public(name: str) -> bool:
-    """Whether a figure may be published: it is registered, and as public.
+    """Whether a figure may be published: it is registered, and as public. One that
+    nobody registered is not, so that a new figure stays with the curator until somebody
+    has said that it comes from released values or public data alone.
 
     >>> is_public("ser"), is_public("mia_shadow_auc"), is_public("nobody_registered_this")
     (True, False, False)
@@ -141,8 +144,9 @@ def is_public(name: str) -> bool:
 
 
 def curator_only() -> tuple[str, ...]:
-    """Names of the registered figures that are for the curator, those of attacks as one
-    pattern.
+    """Names of the registered figures that are for the curator alone, sorted, those of
+    attacks as one pattern at the end. An export and a tracker leave them out; the list
+    is shown so that a reader knows what is not covered by epsilon.
     """
     found = sorted(
         figure.name for figure in registry().values() if not figure.is_public

@@ -18,7 +18,6 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from trainables import catalogue
 from trainables.config.trial import ModelConfig, model_part
 from trainables.data import storage
 from trainables.data.batches import Loader
@@ -99,8 +98,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
         require_here(fields, where=place / _FILES[0])
         require_files_of(fields, str(about.get(ENCODER, "")), where=place / _FILES[0])
     config = _with_code(config, factory)
-    entry = catalogue.entry("models", config.name, kind="frames")
-    model: NluModel = entry.build(config, schema=schema, seed=0)
+    model: NluModel = config.build(schema=schema, seed=0)
     try:
         model.load_state_dict(weights)
     except RuntimeError:
@@ -116,7 +114,7 @@ def _with_code(config: ModelConfig, factory: str | None) -> ModelConfig:
 
     Raises: InvalidInput where its code is not the one that is named.
     """
-    own = getattr(config, "factory", None)
+    own = config.own_code
     if own != factory:
         wanted = (
             f"factory {own} to be named (--factory {own})"

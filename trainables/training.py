@@ -24,7 +24,7 @@ from trainables.system.communication import Communicator
 
 
 class EpochEngine(Protocol):
-    """The interface of engines for the loop (see `engines.Engine`)."""
+    """The interface of engines for the loop (see `engines.engine.Engine`)."""
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of an epoch; its figures."""

@@ -33,14 +33,12 @@ def audit(
 
     Exit code 1 if the effective noise multiplier is below the claimed one.
     """
-    from trainables.dp import accounting
-    from trainables.dp.engines import audit_step
+    from trainables.config.calibrate import resolve
+    from trainables.dp.engines.step_audit import audit_step
 
     rows = []
     for name, trial in _configs(config, overrides(assignments)):
-        _, mechanism = accounting.resolve(
-            trial, num_records=trial.data.num_records or 2_560
-        )
+        _, mechanism = resolve(trial, num_records=trial.data.num_records or 2_560)
         found = audit_step(mechanism, calls=calls)
         rows.append({"mechanism": name, **asdict(found)})
     if as_json:
@@ -89,7 +87,7 @@ def _configs(
         return [(points.name, parse(set_all(points.base, points.override.items())))]
     found = []
     for engine in catalogue.names("engines", kind="private"):
-        for own in catalogue.entry("engines", engine).AUDITED:
+        for own in catalogue.entry("engines", engine).audited:
             privacy = [str(own[path]) for path in own if path.startswith("privacy.")]
             fields = set_all({"engine": engine}, own.items(), changes.items())
             found.append((", ".join((engine, *privacy)), parse(fields)))

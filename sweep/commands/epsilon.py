@@ -62,7 +62,7 @@ def epsilon(
     from sweep.planning import calculator
     from trainables.cards import card as cards
     from trainables.cards import page
-    from trainables.dp.accounting import account
+    from trainables.dp.accounting.choose import account
 
     options = {
         "engine": engine,

@@ -60,8 +60,8 @@ def init(
     """
     from sweep.imports.inspection import FEW, doubts
     from sweep.imports.start import SPACE, start
-    from trainables.config.sections import LEAST_TARGET_EPSILON
     from trainables.data.schema import read_schema
+    from trainables.dp.engines.configs import LEAST_TARGET_EPSILON
     from trainables.errors import InvalidInput
     from trainables.formats import argument
 

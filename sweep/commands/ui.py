@@ -1,14 +1,20 @@
 """`sweep ui`: MLflow's server, and where Ray's dashboard is."""
 
+from __future__ import annotations
+
 import secrets
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sweep.commands._options import JsonFlag, TrackingUri
 from sweep.commands._output import print_json, say
+
+if TYPE_CHECKING:
+    from sweep import serve
 
 
 def ui(
@@ -55,7 +61,7 @@ def ui(
     ):
         optuna = None if explored is None else serve.Server(explored, token).link()
         ray = serve.ray_dashboards()
-        link = mlflow.link(f"/{serve.page_of_trials(mlflow, settings.home)}")
+        link = mlflow.link(f"/{page_of_trials(mlflow, settings.home)}")
         if as_json:
             found = {"mlflow": link, "optuna": optuna, "ray": ray[0] if ray else None}
             print_json("ui", found | {"token": mlflow.token or None})
@@ -70,3 +76,25 @@ def ui(
                 say(f"Scripts {names}")
             say("Ctrl-C ends what was started here.")
         threading.Event().wait()
+
+
+def page_of_trials(server: serve.Server, home: Path) -> str:
+    """The page of MLflow with the trials of the newest sweep of `home` that it has, the
+    best first; that of all runs where there is none, "" where there is no experiment.
+    """
+    from sweep import serve
+    from sweep.store.sweeps import sweeps
+    from trainables.errors import SweepError
+
+    experiment = serve.mlflow_experiment(server)
+    if experiment is None:
+        return ""
+    number = experiment.get("experiment_id")
+    page = f"#/experiments/{number}/runs?workflowType=machine_learning"
+    keys = {tag.get("key") for tag in experiment.get("tags", ())}
+    for folder in reversed(sweeps(home)):
+        with suppress(SweepError):  # `sweep list` marks a damaged one
+            sweep_id = folder.about()["id"]
+            if f"{serve.SHARED_VIEW}{sweep_id}" in keys:
+                return f"{page}&viewStateShareKey={sweep_id}"
+    return page

@@ -13,7 +13,7 @@ from sweep import status
 from sweep.settings import Settings
 from sweep.spending.exports import Exports
 from sweep.store.data_sets import TrainingData, open_data, open_pair_data
-from trainables import catalogue
+from trainables.config.calibrate import resolve
 from trainables.config.trial import (
     DataConfig,
     SynthesisConfig,
@@ -31,7 +31,7 @@ from trainables.data.sizes import (
     require_known_size,
     require_near,
 )
-from trainables.dp import accounting, engines
+from trainables.dp import engines
 from trainables.dp.accounting.releases import Start
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
@@ -120,7 +120,7 @@ class Accounting:
             return ()
         given = (encoders, config.data)
         if given not in self._starts:
-            is_private = not catalogue.entry("datasets", config.data.name).PUBLIC
+            is_private = not config.data.is_public
             self._starts[given] = self.exports.starts(
                 encoders, partial(self.data_of, config), is_private=is_private
             )
@@ -157,7 +157,7 @@ class Accounting:
         Raises: InvalidInput for a mechanism that is refused.
         """
         size = size_of(config, self.settings)
-        _, mechanism = accounting.resolve(
+        _, mechanism = resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
         return replace(mechanism, starts=self._starts_of(config))
@@ -181,16 +181,11 @@ class Accounting:
 
 def _require_model(config: TrialConfig, settings: Settings) -> None:
     """Raises: InvalidInput for a model that no trial could train."""
-    entry = catalogue.entry("models", config.model.name)
-    if hasattr(entry, "require_usable"):
-        entry.require_usable(config.model, config.data)
-    if (
-        not config.generates
-        and not catalogue.entry("datasets", config.data.name).PUBLIC
-    ):
+    config.model.require_usable(config.data)
+    if not config.generates and not config.data.is_public:
         for encoder in encoders_of(dict(config.model)):
             _require_unlearnt(encoder, config.data, settings)
-    if hasattr(entry, "BUILT_WHEN_PLANNED"):
+    if config.model.is_built_when_planned:
         _require_built(config.model.model_dump_json(), config.data, settings)
 
 
@@ -201,19 +196,20 @@ def _require_unlearnt(encoder: str, data: DataConfig, settings: Settings) -> Non
 
 @lru_cache(maxsize=256)
 def _require_built(model: str, data: DataConfig, settings: Settings) -> None:
-    fields = json.loads(model)
-    entry = catalogue.entry("models", fields["name"])
-    entry.build(model_part(**fields), schema=open_data(data, settings).schema, seed=0)
+    own = model_part(**json.loads(model))
+    own.build(schema=open_data(data, settings).schema, seed=0)
 
 
 def _bounds(
     mechanism: Mechanism, accountant: str | None, *, finest: bool
 ) -> PrivacySummary:
     """Compute the bounds, which needs the accounting library and up to seconds."""
-    summary = accounting.account(mechanism, exact=False, accountant=accountant)
+    from trainables.dp.accounting import choose
+
+    summary = choose.account(mechanism, exact=False, accountant=accountant)
     if finest and not summary.tight:
         # The planning bound may be slightly above the target of the noise.
-        finer = accounting.epsilon_after(mechanism, mechanism.epochs)
+        finer = choose.epsilon_after(mechanism, mechanism.epochs)
         summary = replace(summary, epsilon=min(summary.epsilon, finer))
     return summary
 
@@ -231,9 +227,8 @@ def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
 
 @lru_cache(maxsize=256)
 def _size_of(config: DataConfig, settings: Settings, *, by_group: bool) -> TrainingSize:
-    entry = catalogue.entry("datasets", config.name)
     declared = declared_training_size(config)
-    if declared is not None and entry.PUBLIC:
+    if declared is not None and config.is_public:
         if not by_group:
             require_known_size(config)
         return TrainingSize(declared)

@@ -11,8 +11,8 @@ from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
 from sweep.store.data_sets import is_available
 from trainables import catalogue
+from trainables.config.calibrate import resolve
 from trainables.config.trial import parse
-from trainables.dp import accounting
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidInput, quote
@@ -110,7 +110,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
         training["expected_batch_size"] = least * math.ceil(64 / least)
     config, number = parse(parts), data.get("num_records")
     undeclared: tuple[str, ...] = ()
-    is_public = catalogue.entry("datasets", config.data.name).PUBLIC
+    is_public = config.data.is_public
     if (
         "name" in data
         and (number is None or not is_public)
@@ -129,7 +129,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
             )
         # Shuffled epochs cost the same whatever the number of records is.
         number = config.training.expected_batch_size
-    _, mechanism = accounting.resolve(config, num_records=number, undeclared=undeclared)
+    _, mechanism = resolve(config, num_records=number, undeclared=undeclared)
     return mechanism, config.privacy.accountant
 
 

@@ -42,21 +42,21 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
     rows = []
     for name in catalogue.names("datasets"):
         config = data_config(name=name)
-        entry = catalogue.entry("datasets", name)
-        kind = catalogue.kind_of("datasets", name)
         rows.append(
             {
                 "name": name,
-                "kind": kind,
-                "public": bool(entry.PUBLIC),
+                "kind": config.kind,
+                "public": config.is_public,
                 "at_hand": is_available(config, settings),
-                "source": getattr(entry, "SOURCE", None),
+                "source": config.source,
                 "path": str(data_path(config, data_dir=settings.data_dir)),
                 "num_records": declared_pool_size(config),
                 "num_training": declared_training_size(config)
-                if kind == "frames"
+                if config.kind == "frames"
                 else None,
-                "description": (entry.__doc__ or "").split("\n")[0].strip(),
+                "description": " ".join(
+                    (config.__doc__ or "").split("\n\n")[0].split()
+                ),
             }
         )
     return rows
@@ -84,7 +84,7 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, object]:
 
     Raises: InvalidData naming file and line of damaged records.
     """
-    if catalogue.kind_of("datasets", config.name) == "pairs":
+    if config.kind == "pairs":
         return _describe_pairs(open_pairs(config, data_dir=settings.data_dir))
     corpus = open_corpus(
         config, data_dir=settings.data_dir, cache_dir=settings.cache_dir

@@ -38,7 +38,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import EpochRow, Result, TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables import formats
-from trainables.dp.accounting import release
+from trainables.dp.accounting.releases import release
 from trainables.errors import InvalidData, InvalidInput
 
 _MAY_CHANGE = {"num_samples", "start_from"}  # of a search

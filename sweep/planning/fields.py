@@ -22,9 +22,9 @@ from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config.fields import ReadOnlyIf
-from trainables.config.trial import SHELVES, TAGS, TrialConfig, class_of
+from trainables.config.trial import REGISTRIES, TAGS, TrialConfig, class_of
 from trainables.errors import InvalidInput, nearest_name
+from trainables.fields import ReadOnlyIf
 
 _NAMES: dict[Any, str] = {
     str: "text",
@@ -53,7 +53,9 @@ def config_fields() -> tuple[FieldRow, ...]:
     """The fields of a trial's config, in the order of its sections."""
     rows: list[FieldRow] = []
     for name, info in TrialConfig.model_fields.items():
-        rows += _of_shelf(name) if name in SHELVES else _rows(name, info, TrialConfig)
+        rows += (
+            _of_shelf(name) if name in REGISTRIES else _rows(name, info, TrialConfig)
+        )
     return tuple(rows)
 
 
@@ -87,7 +89,7 @@ def _hint(path: str, rows: tuple[FieldRow, ...]) -> str:
 
 def _of_shelf(section: str) -> list[FieldRow]:
     """The fields of all entries that can own the section, each once."""
-    shelf, tag = SHELVES[section], TAGS[section]
+    shelf, tag = REGISTRIES[section], TAGS[section]
     names = catalogue.names(shelf)
     have: dict[FieldRow, dict[str, None]] = {}
     for name in names:

@@ -12,8 +12,8 @@ from sweep.spending.filter import filter_of
 from sweep.store.plans import Plan
 from trainables import formats
 from trainables.cards.card import Total
-from trainables.dp import accounting
-from trainables.dp.accounting.releases import once
+from trainables.dp.accounting.releases import Release, once
+from trainables.dp.accounting.releases import release as release_of
 from trainables.dp.accounting.rounding import (
     format_delta,
     format_epsilon,
@@ -41,15 +41,16 @@ def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan
         return plan
     # Slow to import: it loads the accountants.
     from sweep.spending.gate import total_refusal
+    from trainables.dp.accounting.composition import Account
 
-    spent = accounting.Account(filter_of(space, plan.filter_delta))
+    spent = Account(filter_of(space, plan.filter_delta))
     refused = {}
     reasons: dict[object, str] = {}
     for trial in trials:
         mechanism = account(trial.config).mechanism
-        what, delta = accounting.release(mechanism), mechanism.delta
+        what, delta = release_of(mechanism), mechanism.delta
         # What does not fit now does not fit later.
-        more: dict[Any, accounting.Release] = {**once(mechanism.starts), trial.id: what}
+        more: dict[Any, Release] = {**once(mechanism.starts), trial.id: what}
         cost = what, mechanism.starts, delta
         reason = reasons.get(cost) or total_refusal(
             spent, space.budget.total, more, delta=delta, noun="trial"
@@ -80,10 +81,12 @@ def total_of_plan(
 
     def compose() -> PlanTotal:
         starts = once(start for mechanism in mechanisms for start in mechanism.starts)
-        own = (accounting.release(mechanism) for mechanism in mechanisms)
+        from trainables.dp.accounting.certification import certify, with_risk
+
+        own = (release_of(mechanism) for mechanism in mechanisms)
         releases = [*starts.values(), *own]
-        spent = accounting.certify(releases, delta=delta, effort="total")
-        return PlanTotal.model_validate(asdict(accounting.with_risk(spent, releases)))
+        spent = certify(releases, delta=delta, effort="total")
+        return PlanTotal.model_validate(asdict(with_risk(spent, releases)))
 
     found = account.figures.recall(key, _TOTAL, compose)
     baselines = len(plan.to_run) - len(trials)

@@ -23,7 +23,7 @@ from sweep.settings import Settings
 from sweep.spending.filter import filter_of
 from sweep.store.data_sets import is_available
 from sweep.store.plans import Plan
-from trainables import catalogue, formats
+from trainables import formats
 from trainables.config.trial import ModelConfig, parse
 from trainables.errors import InvalidInput
 
@@ -124,12 +124,9 @@ def start_notes(space: SearchSpace, known: Sequence[KnownPoint]) -> list[str]:
 def notes_of(plan: Plan) -> list[str]:
     """What the trials of a plan warn of, and what they lack, a sentence each."""
     warnings = {f"{words}." for trial in plan.to_run for words in trial.warnings}
-    models = {trial.config.model.name for trial in plan.to_run}
-    about = (
-        getattr(catalogue.entry("models", n), "NOTE", None) for n in sorted(models)
-    )
-    lacking = missing(trial.config.model for trial in plan.to_run)
-    return [*sorted(warnings), *filter(None, about), *lacking]
+    models = [trial.config.model for trial in plan.to_run]
+    about = {model.note for model in models if model.note}
+    return [*sorted(warnings), *sorted(about), *missing(models)]
 
 
 def replaced_axes(space: SearchSpace) -> list[str]:
@@ -149,8 +146,7 @@ def missing(models: Iterable[ModelConfig]) -> list[str]:
     """What is not installed that these models need, a sentence each."""
     found = set()
     for model in {model.model_dump_json(): model for model in models}.values():
-        look = getattr(catalogue.entry("models", model.name), "missing", None)
-        if look is not None and (sentence := look(model)) is not None:
+        if (sentence := model.missing()) is not None:
             found.add(f"{sentence}.")
     return sorted(found)
 

@@ -8,7 +8,8 @@ from sweep.spending.filter import STORED, filter_of, stored_filter
 from sweep.spending.ledger import Ledger, PricedTrial
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder
-from trainables.dp.accounting import RdpFilter, release
+from trainables.dp.accounting.composition import RdpFilter
+from trainables.dp.accounting.releases import release
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidData
 

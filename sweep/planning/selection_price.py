@@ -12,11 +12,11 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.search.private_selection import law_of
 from sweep.store.plans import Plan
-from trainables.dp import accounting
-from trainables.dp.accounting import Release
 from trainables.dp.accounting.accountants import selection
+from trainables.dp.accounting.certification import certify
 from trainables.dp.accounting.privacy_semantics import ClaimMeaning
-from trainables.dp.accounting.releases import BestOf, Number
+from trainables.dp.accounting.releases import BestOf, Number, Release
+from trainables.dp.accounting.releases import release as release_of
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import InvalidInput
 
@@ -97,7 +97,7 @@ def priced(
         # The middle of a range, which was priced, costs what its ends do.
         for path, point in along:
             config = point.config
-            if config and accounting.release(account.mechanism(config)) != release:
+            if config and release_of(account.mechanism(config)) != release:
                 raise InvalidInput(
                     f"axes.{path}: expected a list of values with strategy"
                     f" private_selection, got"
@@ -128,17 +128,17 @@ def priced(
         )
     of_dearest = max(
         releases,
-        key=lambda what: accounting.certify(what, delta=delta, effort="plan").epsilon,
+        key=lambda what: certify(what, delta=delta, effort="plan").epsilon,
     )
     every = [of_dearest] * max(1, round(law.mean))
-    composed = accounting.certify(every, delta=delta).epsilon
+    composed = certify(every, delta=delta).epsilon
     price = SelectionPrice(
         law=law.law,
         mean=law.mean,
         delta=delta,
         epsilon_selected=selected,
         epsilon_composed=composed,
-        epsilon_one_trial=accounting.certify(of_dearest, delta=delta).epsilon,
+        epsilon_one_trial=certify(of_dearest, delta=delta).epsilon,
         num_configurations=len(releases),
         claim=claim.meaning,
         release=chosen,
@@ -163,7 +163,7 @@ def _configurations(
             " that was"
             " trained on records of this data set: another strategy composes with it"
         )
-    releases = [accounting.release(mechanism) for mechanism in mechanisms]
+    releases = [release_of(mechanism) for mechanism in mechanisms]
     return plan, releases, min(mechanism.delta for mechanism in mechanisms)
 
 

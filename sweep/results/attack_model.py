@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sweep.results.exported import require_export
-from trainables import attacks, catalogue, saved
+from trainables import attacks, saved
 from trainables.attacks import Knowledge, _panel
 from trainables.config.trial import data_config
 from trainables.data.records import Utterance
@@ -79,7 +79,4 @@ def attack_run(
 
 
 def _read(path: Path) -> list[Utterance]:
-    reader = catalogue.entry("datasets", "json_lines")
-    return list(
-        reader.read(path, config=data_config(name="json_lines", path=str(path)))
-    )
+    return list(data_config(name="json_lines", path=str(path)).read(path))

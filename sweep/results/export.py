@@ -42,7 +42,7 @@ from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
 from trainables.config.mechanism import from_plain
 from trainables.data.pair_split import public_part
-from trainables.dp.accounting import Certificate, with_risk
+from trainables.dp.accounting.certification import Certificate, with_risk
 from trainables.dp.accounting.releases import BestOf, once
 from trainables.dp.accounting.rounding import format_epsilon, risk_sentences
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
@@ -295,8 +295,8 @@ def _certified(
             EPSILON_REPLACE_ONE: math.inf,
             "epsilon_rdp": math.inf,
         }
-    from trainables.dp.accounting import account
     from trainables.dp.accounting.accountants import selection  # slow to import
+    from trainables.dp.accounting.choose import account
 
     summary = account(from_plain(card.mechanism), accountant=accountant)
     found = {

@@ -46,10 +46,10 @@ def write_encoder(model_folder: Path) -> Path | None:
         return target
     from safetensors.torch import load_file
 
-    from trainables.models.bert import Config
+    from trainables.models.configs import BertConfig
     from trainables.models.nlu.bert_weights import save_encoder, source_of
 
-    source = source_of(Config.model_validate(about["model"]))
+    source = source_of(BertConfig.model_validate(about["model"]))
     state = load_file(str(model_folder / "weights.safetensors"))
     target = model_folder / FOLDER
     target.mkdir(mode=0o700)

@@ -20,7 +20,8 @@ from sweep.results.frame import paired_change
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, saved_predictions
 from trainables.attacks import Signals, _panel, one_run
-from trainables.config.sections import SPLITS_WITH_COINS, Sampling, SplitMode
+from trainables.config.sections import RANDOM_SPLITS, SplitMode
+from trainables.dp.mechanism import Sampling
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import membership
@@ -102,7 +103,7 @@ def _pools(ended: Sequence[FinishedTrial]) -> list[list[tuple[FinishedTrial, Sig
     pools: dict[tuple[str, str, bytes], list[tuple[FinishedTrial, Signals]]] = {}
     for each in ended:
         own = each.signals
-        if own is not None and own.mode in SPLITS_WITH_COINS:
+        if own is not None and own.mode in RANDOM_SPLITS:
             pools.setdefault((own.mode, own.corpus, own.records.tobytes()), []).append(
                 (each, own)
             )

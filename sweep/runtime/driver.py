@@ -41,7 +41,7 @@ from sweep.tracking.delivery import Delivery
 from trainables import formats
 from trainables.cards.card import with_starts
 from trainables.config.trial import TrialConfig
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.errors import InvalidData, InvalidInput, MachineFailed, StorageFailed
 from trainables.figures import RISKS
 from trainables.models.encoders.named_files import ENCODER, require_files_of
@@ -253,13 +253,13 @@ class Driver:
         wait.
         """
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
-            accounting.bounds_after(priced.mechanism, epochs)
+            choose.bounds_after(priced.mechanism, epochs)
 
     def _epoch(
         self, priced: PricedTrial, event: TrialEvent, report: EpochReport
     ) -> Verdict:
         done = report.epochs_done
-        spent = accounting.bounds_after(priced.mechanism, done)
+        spent = choose.bounds_after(priced.mechanism, done)
         report = replace(report, metrics={**report.metrics, **spent})
         stop = event.reason or self._stop_after(event.trial_id, done)
         self.folder.add_epoch(event.trial_id, report, when=time.time(), stop=stop)
@@ -299,7 +299,7 @@ class Driver:
         if not mechanism.starts or card is None or math.isinf(card.epsilon):
             return result
         accountant = priced.trial.config.privacy.accountant
-        summary = accounting.account(mechanism, accountant=accountant)
+        summary = choose.account(mechanism, accountant=accountant)
         figures = {
             name: getattr(summary, name) for name in _COMPOSED if name in result.metrics
         }

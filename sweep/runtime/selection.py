@@ -39,7 +39,8 @@ from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from sweep.tracking.delivery import Delivery, is_tracked, open_store
-from trainables.dp.accounting import certify, release
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.releases import release
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
 from trainables.figures import EPSILON

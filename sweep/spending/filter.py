@@ -24,11 +24,12 @@ from pydantic import TypeAdapter, ValidationError
 from search_spaces.space import SearchSpace
 from sweep.store.sweeps import SweepFolder
 from trainables import formats
-from trainables.dp import accounting
 from trainables.errors import InvalidData, InvalidInput
 
-if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
-    from trainables.dp.accounting import Certificate, RdpFilter, Release
+if TYPE_CHECKING:
+    from trainables.dp.accounting.certification import Certificate
+    from trainables.dp.accounting.composition import RdpFilter
+    from trainables.dp.accounting.releases import Release
 
 STORED = "filter"  # among the facts of a sweep
 EXTENDED = "extended"  # its list of `Extended`
@@ -118,7 +119,9 @@ def extended_filter(
         return kept
     if delta is None:
         raise InvalidInput("expected a point of the space with a mechanism, got none")
-    return accounting.RdpFilter.of(total, delta=delta)
+    from trainables.dp.accounting.composition import RdpFilter
+
+    return RdpFilter.of(total, delta=delta)
 
 
 def looks_at_results(space: SearchSpace) -> bool:
@@ -140,7 +143,9 @@ def filter_of(space: SearchSpace, delta: float | None) -> RdpFilter | None:
         return None
     if delta is None:
         raise InvalidInput("expected a point of the space with a mechanism, got none")
-    return accounting.RdpFilter.of(space.budget.total, delta=delta)
+    from trainables.dp.accounting.composition import RdpFilter  # a second, with scipy
+
+    return RdpFilter.of(space.budget.total, delta=delta)
 
 
 def stored_filter(folder: SweepFolder) -> RdpFilter | None:
@@ -152,9 +157,11 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
     fields = folder.about().get(STORED)
     if fields is None:
         return None
+    from trainables.dp.accounting.composition import RdpFilter
+
     where = f"expected the log of {folder.name} to have the filter as it was fixed before the"
     try:
-        kept: RdpFilter = TypeAdapter(accounting.RdpFilter).validate_python(fields)
+        kept: RdpFilter = TypeAdapter(RdpFilter).validate_python(fields)
     except ValidationError:
         raise InvalidData(f"{where} first trial, got a damaged one") from None
     if not kept.is_sound:
@@ -181,11 +188,14 @@ def total_of(
     its budget at its delta (the caller must leave out exempt baselines, which are not
     filtered). Infinity where they depend on results without a filter.
     """
-    plain = accounting.certify(releases, delta=delta, effort="total")
+    from trainables.dp.accounting.certification import certify
+    from trainables.dp.accounting.composition import Account
+
+    plain = certify(releases, delta=delta, effort="total")
     is_fixed = kept is None and not looks_at_results(space)
     if is_fixed or math.isinf(plain.epsilon) or not releases:
         return plain
-    account = accounting.Account(kept)
+    account = Account(kept)
     for number, what in enumerate(releases):
         account.put(number, what, delta=delta)
     found = account.total() if kept else plain

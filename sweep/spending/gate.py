@@ -14,10 +14,11 @@ from sweep.spending.taken_over import entries_of
 from sweep.store.state import SweepState
 from sweep.store.sweeps import SweepFolder
 from trainables import formats
-from trainables.dp import accounting
-from trainables.dp.accounting import Account, RdpFilter, Release, certify, release
+from trainables.dp.accounting import choose
 from trainables.dp.accounting.accountants import paper_zcdp
-from trainables.dp.accounting.releases import once
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.composition import Account, RdpFilter
+from trainables.dp.accounting.releases import Release, once, release
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import CannotAnalyze
@@ -66,7 +67,7 @@ def _figures(accountant: str, mechanism: Mechanism, epochs: int) -> Iterator[flo
         yield certify(done, delta=mechanism.delta).epsilon
     else:
         for what in (whole, done):
-            yield accounting.certify_by(accountant, what, delta=mechanism.delta).epsilon
+            yield choose.certify_by(accountant, what, delta=mechanism.delta).epsilon
 
 
 def total_refusal(

@@ -24,7 +24,8 @@ from sweep.spending.home_key import HomeKey
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
 from sweep.store.plans import PlannedTrial
-from trainables.dp.accounting import Account, Certificate, certify, with_risk
+from trainables.dp.accounting.certification import Certificate, certify, with_risk
+from trainables.dp.accounting.composition import Account
 from trainables.dp.accounting.releases import BestOf, Release, Start, Training, release
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.dp.mechanism import Mechanism

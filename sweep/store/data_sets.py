@@ -7,7 +7,6 @@ from functools import lru_cache
 from sweep import status
 from sweep.settings import Settings
 from sweep.store.sweeps import require_storage
-from trainables import catalogue
 from trainables.config.trial import DataConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
@@ -48,7 +47,7 @@ def is_available(config: DataConfig, settings: Settings) -> bool:
     """
     place = data_path(config, data_dir=settings.data_dir)
     try:
-        catalogue.entry("datasets", config.name).files(place, config=config)
+        config.files(place)
     except InvalidData:
         return False
     return True

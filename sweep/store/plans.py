@@ -159,10 +159,7 @@ class PlannedTrial:
         if alone not in _OF_A_COUNT or not self.is_config:
             return False
         data = self.config.data
-        return (
-            data.num_records is None
-            and not catalogue.entry("datasets", data.name).PUBLIC
-        )
+        return data.num_records is None and not data.is_public
 
     def may_publish(self, figure: str) -> bool:
         """Whether a figure is registered as public and reveals no such number."""

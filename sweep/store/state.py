@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.cards.card import PrivacyCard
-from trainables.config.fields import MAX_EPOCHS
+from trainables.fields import MAX_EPOCHS
 from trainables.figures import ATTACKS
 
 # Stages of generation add up their epochs.

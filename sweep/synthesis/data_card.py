@@ -17,7 +17,7 @@ from sweep.store.files import read_json
 from sweep.synthesis.trained_text import Trained
 from trainables.cards import card as cards
 from trainables.cards.card import Document
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.dp.accounting.privacy_semantics import meaning
 from trainables.dp.accounting.rounding import format_delta, format_epsilon, percent
 from trainables.errors import InvalidInput
@@ -167,7 +167,7 @@ def _claim(home: Trained) -> dict[str, object]:
             and card.delta is not None
         ):
             return card.model_dump() | asdict(meaning(card.epsilon, delta=card.delta))
-    summary = accounting.account(home.mechanism, accountant=home.about.accountant)
+    summary = choose.account(home.mechanism, accountant=home.about.accountant)
     delta = summary.delta if home.n_is_declared else None
     return asdict(summary) | {"delta": delta}
 

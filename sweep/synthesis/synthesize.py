@@ -15,8 +15,8 @@ from sweep.synthesis.trained_text import Trained, models_of
 from trainables import catalogue
 from trainables.dp.seeding import stream_seed
 from trainables.errors import InvalidInput
-from trainables.generation._material import GeneratedTexts, Plan
 from trainables.generation.decoding import ModelDrawer
+from trainables.generation.material import GeneratedTexts, Plan
 from trainables.system.communication import Alone
 
 KNOWN_PATTERNS = {

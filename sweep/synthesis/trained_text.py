@@ -11,13 +11,13 @@ from pydantic import ValidationError
 from sweep.results.export_documents import SYNTHESIS, SynthesisFile
 from sweep.results.exported import require_export
 from trainables import catalogue
-from trainables.config.fields import first_problem
 from trainables.config.mechanism import default_delta, from_plain
 from trainables.config.trial import SynthesisConfig, part
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidInput, one_line
+from trainables.fields import first_problem
 from trainables.io.files import read_written_json
-from trainables.models.causal_lm import Config
+from trainables.models.configs import CausalLmConfig
 from trainables.models.text.hub_lm import load_lm
 
 
@@ -27,7 +27,7 @@ class Trained:
 
     folder: Path
     about: SynthesisFile
-    model: Config
+    model: CausalLmConfig
     synthesis: SynthesisConfig
     mechanism: Mechanism
     n_is_declared: bool = True
@@ -58,7 +58,7 @@ def open_trained(folder: Path) -> Trained:
 
 
 def _open(place: Path, about: SynthesisFile) -> Trained:
-    model = Config.model_validate(about.model)
+    model = CausalLmConfig.model_validate(about.model)
     synthesis = part("synthesis", about.synthesis)
     fields = about.mechanism
     # A counted number of records is not published; without it no epsilon is finite.
@@ -84,9 +84,9 @@ def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
     """
     own = trained.about.stages
     method = catalogue.entry("generation", trained.synthesis.method)
-    if own != method.STAGES:
+    if own != method.stages:
         raise InvalidInput(
-            f"expected a model of {' and '.join(method.STAGES)} in {trained.folder},"
+            f"expected a model of {' and '.join(method.stages)} in {trained.folder},"
             f" got {', '.join(own) or 'none'}"
         )
     return load_lm(trained.folder, own, trained.model, trained.synthesis)

@@ -11,9 +11,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.refusals import refused
 from trainables.config.mechanism import from_plain
-from trainables.dp.accounting import account, certify, epsilon_after, release
 from trainables.dp.accounting.accountants import paper_zcdp
-from trainables.dp.accounting.releases import Gaussian, Release, Sampled, merged
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account, epsilon_after
+from trainables.dp.accounting.releases import (
+    Gaussian,
+    Release,
+    Sampled,
+    merged,
+    release,
+)
 from trainables.errors import CannotAnalyze
 
 

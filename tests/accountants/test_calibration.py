@@ -7,8 +7,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.refusals import refused
-from trainables.dp.accounting import certify, epsilon_after, noise_for, release
-from trainables.dp.accounting.calibration import near, smallest_noise_multiplier
+from trainables.dp.accounting.calibration import (
+    near,
+    noise_for,
+    smallest_noise_multiplier,
+)
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import epsilon_after
+from trainables.dp.accounting.releases import release
 
 
 @settings(deadline=None)

@@ -10,7 +10,6 @@ from _mechanisms import mechanism, poisson, sampled, shuffled, training
 
 from trainables.attacks.one_run import epsilon_lower_bound
 from trainables.config.mechanism import default_delta
-from trainables.dp.accounting import account, certify, noise_for, release
 from trainables.dp.accounting.accountants import (
     gaussian,
     paper_zcdp,
@@ -18,7 +17,10 @@ from trainables.dp.accounting.accountants import (
     rdp,
     selection,
 )
-from trainables.dp.accounting.releases import Number
+from trainables.dp.accounting.calibration import noise_for
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.releases import Number, release
 
 
 def paper(z0, kind="none", tau=0.0):

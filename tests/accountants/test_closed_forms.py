@@ -21,19 +21,13 @@ from tests.accountants._mechanisms import (
     training,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import (
-    calibration,
-    certify,
-    epsilon_after,
-    library,
-    noise_for,
-    pld,
-    release,
-    renyi,
-)
+from trainables.dp.accounting import calibration, library, pld, renyi
+from trainables.dp.accounting.calibration import noise_for
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import epsilon_after
 from trainables.dp.accounting.gaussian import gaussian_epsilon
 from trainables.dp.accounting.privacy_semantics import PROFILE_EPSILONS
-from trainables.dp.accounting.releases import Gaussian
+from trainables.dp.accounting.releases import Gaussian, release
 from trainables.errors import CannotAnalyze
 
 

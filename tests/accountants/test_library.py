@@ -16,18 +16,18 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from tests.structure import ROOT
 from trainables.cards.card import make
 from trainables.cards.page import to_markdown
-from trainables.dp.accounting import (
-    account,
-    calibration,
-    certify,
-    library,
-    noise_for,
-    pld,
+from trainables.dp.accounting import calibration, library, pld
+from trainables.dp.accounting.calibration import noise_for
+from trainables.dp.accounting.certification import certify, points_for, profile
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.gaussian import gaussian_epsilon, without_amplification
+from trainables.dp.accounting.releases import (
+    Allocated,
+    BestOf,
+    Gaussian,
+    Number,
     release,
 )
-from trainables.dp.accounting.certification import points_for, profile
-from trainables.dp.accounting.gaussian import gaussian_epsilon, without_amplification
-from trainables.dp.accounting.releases import Allocated, BestOf, Gaussian, Number
 
 _NOISE = 1e-10  # relative and absolute: what sums of a million floats differ by
 

@@ -13,18 +13,12 @@ from scipy.stats import norm
 from tests.accountants.outside import events_of
 from trainables.cards.card import make, read, with_sweep
 from trainables.cards.page import to_markdown
-from trainables.dp.accounting import (
-    Account,
-    RdpFilter,
-    account,
-    certify,
-    library,
-    pld,
-    release,
-    with_risk,
-)
-from trainables.dp.accounting.certification import meaning_of
+from trainables.dp.accounting import library, pld
+from trainables.dp.accounting.certification import certify, meaning_of, with_risk
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.composition import Account, RdpFilter
 from trainables.dp.accounting.privacy_semantics import meaning
+from trainables.dp.accounting.releases import release
 from trainables.dp.accounting.rounding import percent, risk_sentences
 
 CENTRAL = {"noise_calibration": "central", "microbatch_size": 1}

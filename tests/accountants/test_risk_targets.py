@@ -8,10 +8,11 @@ from _mechanisms import mechanism
 from scipy.stats import norm
 
 from tests.refusals import refused
-from trainables.config.sections import Target
+from trainables.config.calibrate import resolve
 from trainables.config.trial import parse
-from trainables.dp.accounting import account
-from trainables.dp.accounting.calibration import noise_for_risk, resolve
+from trainables.dp.accounting.calibration import noise_for_risk
+from trainables.dp.accounting.choose import account
+from trainables.dp.engines.configs import Target
 
 STEPS = 40
 

@@ -24,8 +24,9 @@ from tests.accountants._mechanisms import (
     through_the_ledger,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import certify, renyi
+from trainables.dp.accounting import renyi
 from trainables.dp.accounting.accountants import pld, selection
+from trainables.dp.accounting.certification import certify
 from trainables.dp.accounting.releases import Number, Unaccounted
 from trainables.errors import CannotAnalyze
 

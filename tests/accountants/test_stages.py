@@ -10,11 +10,13 @@ from dp_accounting.rdp import RdpAccountant
 
 from tests.accountants._mechanisms import histogram, through_the_ledger
 from tests.refusals import refused
+from trainables.config.calibrate import resolve
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp import accounting
-from trainables.dp.accounting import account, certify, release
 from trainables.dp.accounting.accountants import rdp
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.releases import release
 
 
 def config_of(*, epochs=10, z=1.0, **synthesis):
@@ -125,7 +127,7 @@ def test_frequencies_of_private_records_without_noise_leave_no_epsilon(
 def test_what_the_histogram_alone_passes_and_batches_larger_than_the_data_are_refused():
     config = config_of(**HISTOGRAM, z={"target_epsilon": 1.0})
     with refused(r"target_epsilon=1: the noised histogram alone costs"):
-        accounting.resolve(config, num_records=133_584)
+        resolve(config, num_records=133_584)
     with refused(r"at most the number of training records \(500\)"):
         build(config_of(), num_records=500)
 

@@ -14,10 +14,11 @@ from tests.accountants.outside import (
     rdp_epsilon,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import Account, RdpFilter, account, certify, release
 from trainables.dp.accounting.accountants import rdp, selection
-from trainables.dp.accounting.certification import MIXED_UNITS, Effort
-from trainables.dp.accounting.releases import Number
+from trainables.dp.accounting.certification import MIXED_UNITS, Effort, certify
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.composition import Account, RdpFilter
+from trainables.dp.accounting.releases import Number, release
 from trainables.errors import CannotAnalyze
 
 _DELTA = 5e-4

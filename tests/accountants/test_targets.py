@@ -9,7 +9,8 @@ from _mechanisms import mechanism
 
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.dp.accounting import account, noise_for
+from trainables.dp.accounting.calibration import noise_for
+from trainables.dp.accounting.choose import account
 from trainables.errors import CannotAnalyze, InvalidInput
 
 SHAPES = {

@@ -12,24 +12,17 @@ from dp_accounting import get_epsilon_gaussian
 from scipy.stats import norm
 
 from tests.refusals import refused
-from trainables.dp.accounting import (
-    Account,
-    RdpFilter,
-    allocation,
-    certify,
-    library,
-    pld,
-    renyi,
-)
+from trainables.dp.accounting import allocation, library, pld, renyi
 from trainables.dp.accounting.certification import (
     Certificate,
     _is_affordable,
     _within_reach,
+    certify,
     is_long,
     points_for,
     profile,
 )
-from trainables.dp.accounting.composition import _costs
+from trainables.dp.accounting.composition import Account, RdpFilter, _costs
 from trainables.dp.accounting.gaussian import (
     gaussian_epsilon,
     merge_gaussians,

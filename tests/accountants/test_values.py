@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from _mechanisms import mechanism
 
-from trainables.dp.accounting import account, bounds_after, epsilon_after, noise_for
+from trainables.dp.accounting.calibration import noise_for
+from trainables.dp.accounting.choose import account, bounds_after, epsilon_after
 from trainables.dp.accounting.values import VERSION
 
 # A change of any of these figures requires a new VERSION, and the new figures here.

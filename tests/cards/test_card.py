@@ -11,7 +11,9 @@ from trainables.cards.card import ClippingCheck, StepAudit, make, read, with_swe
 from trainables.cards.page import to_markdown
 from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig
-from trainables.dp.accounting import account, certify, release
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.releases import release
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.errors import InvalidData
 from trainables.figures import curator_only

@@ -13,7 +13,7 @@ from trainables.cards.page import to_markdown
 from trainables.cards.selected import of_selected
 from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.privacy_semantics import meaning
 
 _OWN = {"expected_batch_size": 64, "epochs": 3}

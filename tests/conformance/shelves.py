@@ -9,12 +9,12 @@ from typing import get_args
 import pytest
 
 from trainables import catalogue
-from trainables.config.trial import SHELVES, TrialConfig, union_of
+from trainables.config.trial import REGISTRIES, TrialConfig, union_of
 
 
 def read_lists_anew():
     """Let a config be of the entries that are listed now, as in a new process."""
-    for section in SHELVES:
+    for section in REGISTRIES:
         TrialConfig.__pydantic_fields__[section].annotation = get_args(
             union_of(section)
         )[0]
@@ -23,8 +23,8 @@ def read_lists_anew():
 
 @pytest.fixture
 def drop_in(tmp_path, monkeypatch):
-    """`drop_in(shelf, name, text, kind)` puts one new entry on a shelf, for one
-    test.
+    """`drop_in(registry, name, text, kind)` adds one component to a registry, for one
+    test. Where a registry lists classes, `kind` is the name of the class in `text`.
     """
     added = []
 
@@ -35,10 +35,12 @@ def drop_in(tmp_path, monkeypatch):
         (folder / f"{name}.py").write_text(text)
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
         listed = package.ENTRIES
-        line = {**listed, name: kind} if isinstance(listed, dict) else (*listed, name)
-        monkeypatch.setattr(package, "ENTRIES", line)
         added.append(f"{package.__name__}.{name}")
         importlib.invalidate_caches()
+        if isinstance(listed, dict) and ":" in str(next(iter(listed.values()))):
+            kind = f"{name}:{kind}"
+        line = {**listed, name: kind} if isinstance(listed, dict) else (*listed, name)
+        monkeypatch.setattr(package, "ENTRIES", line)
         read_lists_anew()
 
     yield add

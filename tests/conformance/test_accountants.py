@@ -7,7 +7,8 @@ from trainables import catalogue
 from trainables.config.mechanism import build_from
 from trainables.config.trial import TrainingConfig
 from trainables.dp import engines
-from trainables.dp.accounting import account, noise_for
+from trainables.dp.accounting.calibration import noise_for
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.releases import release
 from trainables.errors import CannotAnalyze, InvalidInput
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.refusals import refused
 from trainables.config.mechanism import build
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "synthesis"
 
@@ -55,9 +55,7 @@ def test_the_implied_noise_has_the_epsilon_of_the_papers_formula(table1, decay):
     for z0, tau in table1.implied(decay, epsilon=1e4, epochs=24, delta=5e-4):
         job = table1.Job("atis", "clc", decay, "implied", 0.5, z0, tau)
         mechanism = build(job.config(), num_records=2_463)
-        assert accounting.account(mechanism).epsilon_paper == pytest.approx(
-            1e4, rel=0.01
-        )
+        assert choose.account(mechanism).epsilon_paper == pytest.approx(1e4, rel=0.01)
 
 
 def test_a_point_is_chosen_by_validation_once_all_candidates_have_ended(table1):

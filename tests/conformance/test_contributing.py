@@ -13,6 +13,8 @@ import pytest
 import typer
 
 from trainables import catalogue
+from trainables.dp.engines.configs import DpSgdConfig, EngineConfig
+from trainables.generation.methods import GenerationMethod
 
 _ROOT = Path(__file__).resolve().parents[2]
 _NAME = re.compile(r"`(\w+)(?:\(([^)]*)\))?`")
@@ -93,19 +95,16 @@ def test_the_table_is_read():
     shelves = {row.shelf.rpartition(".")[2] for row in rows()}
     assert shelves >= {
         *(
-            "datasets",
-            "models",
-            "engines",
             "schedules",
             "accountants",
             "attacks",
             "metrics",
         ),
-        *("generation", "strategies", "optimizers", "learning_rates", "commands"),
+        *("strategies", "optimizers", "learning_rates", "commands"),
     }
-    (engines,) = (row for row in rows() if row.shelf == "trainables.dp.engines")
-    assert engines.members[""]["make"] == ("model", "mechanism", "setup")
-    assert engines.kinds == ("private", "plain", "prior")
+    (attacks,) = (row for row in rows() if row.shelf == "trainables.attacks")
+    assert attacks.members["attack"]["scores"] == ("target", "knowledge", "seed=")
+    assert attacks.kinds == ("attack", "control", "relative")
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.shelf)
@@ -122,6 +121,38 @@ def test_every_entry_has_what_the_table_says(row):
 def test_each_shelf_has_its_suite(row):
     (suite,) = (_ROOT / "tests").rglob(row.suite)
     assert row.shelf.rpartition(".")[2] in suite.read_text().lower()
+
+
+def unstated(registry, base):
+    """Abilities of a registry's classes that their base does not state."""
+    entries = {
+        name: catalogue.entry(registry, name) for name in catalogue.names(registry)
+    }
+    # A class has constants in place of the fields that only others read.
+    known = {*dir(base), *base.__annotations__}
+    known.update(*(each.model_fields for each in entries.values()))
+    return [
+        f"{registry}.{name}.{ability}"
+        for name, entry in entries.items()
+        for ability in sorted({*dir(entry)} - known)
+        if not ability.startswith("_")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("registry", "base"), [("engines", EngineConfig), ("generation", GenerationMethod)]
+)
+def test_each_ability_of_a_component_is_stated_by_its_base(registry, base):
+    assert all(
+        issubclass(catalogue.entry(registry, name), base)
+        for name in catalogue.names(registry)
+    )
+    assert unstated(registry, base) == []
+
+
+def test_an_ability_that_the_base_does_not_state_is_found(monkeypatch):
+    monkeypatch.setattr(DpSgdConfig, "loudness", 3, raising=False)
+    assert unstated("engines", EngineConfig) == ["engines.dp_sgd.loudness"]
 
 
 def test_an_entry_that_lacks_something_is_found(drop_in):

@@ -9,7 +9,7 @@ from sweep.planning.accounting import Accounting
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config.trial import data_config, parse
+from trainables.config.trial import DataConfig, data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair
 from trainables.data.records import Utterance
@@ -38,81 +38,74 @@ def test_the_shelf_has_the_papers_corpora():
 
 
 def test_the_contract(name, entry):
-    kind = catalogue.kind_of("datasets", name)
-    assert kind in {task.datasets for task in ENTRIES.values()}
-    assert isinstance(entry.PUBLIC, bool)
-    assert RECORDS[kind].__name__ in str(
-        inspect.signature(entry.read).return_annotation
-    )
-    place = Path(entry.default_path())
+    assert issubclass(entry, DataConfig)
+    assert entry().name == name
+    assert entry.kind in {task.datasets for task in ENTRIES.values()}
+    returned = inspect.signature(entry.read).return_annotation
+    assert RECORDS[entry.kind].__name__ in str(returned)
+    place = Path(entry.place)
     assert not place.is_absolute()
     assert ".." not in place.parts
-    size = entry.pool_size(data_config(name=name))
+    size = entry().pool_size()
     assert size is None or size > 0
     assert (entry.__doc__ or "").split("\n\n")[0].strip().endswith((".", ":"))
 
 
-def test_missing_data_is_refused_by_its_place(name, entry, tmp_path):
+def test_missing_data_is_refused_by_its_place(name, tmp_path):
     config = data_config(name=name)
     nowhere = tmp_path / "nothing here"
-    if hasattr(entry, "recipe"):
-        assert entry.files(nowhere, config=config) == ()
-        assert next(iter(entry.read(nowhere, config=config)))
+    if config.recipe() is not None:
+        assert config.files(nowhere) == ()
+        assert next(iter(config.read(nowhere)))
         return
-    for attempt in (entry.files, lambda *a, **k: list(entry.read(*a, **k))):
+    for attempt in (config.files, lambda path: list(config.read(path))):
         with refused("nothing here", InvalidData):
-            attempt(nowhere, config=config)
+            attempt(nowhere)
 
 
-COLOURS = '''"""Made corpus: lamps and colours."""
-
-from pathlib import Path
+COLOURS = '''
 from typing import Literal
 
 from pydantic import Field
 
-from trainables.data.records import LabelSchema, Utterance
 from trainables.config.sections import DataConfig
+from trainables.data.records import LabelSchema, Utterance
 
-PUBLIC = True
 _COLOURS = ("red", "green", "blue", "white")
 
 
-class Config(DataConfig):
+class Lamps(DataConfig):
+    """Made corpus: lamps and colours."""
+
+    kind = "frames"
+    is_public = True
+    place = "lamps"
+
     name: Literal["lamps"] = "lamps"
     lamps: int = Field(30, ge=5)
 
+    def files(self, path):
+        return ()
 
-def default_path():
-    return "lamps"
+    def read(self, path):
+        for number in range(self.lamps):
+            for colour in _COLOURS:
+                tokens = ("turn", f"lamp{number}", colour)
+                yield Utterance(tokens, ("O", "B-lamp", "B-colour"), "light")
 
+    def recipe(self):
+        return f"{self.lamps} lamps"
 
-def files(path, *, config):
-    return ()
+    def labels(self, path):
+        return LabelSchema(("light",), ("lamp", "colour"), source="made", public=True)
 
-
-def read(path, *, config):
-    for number in range(config.lamps):
-        for colour in _COLOURS:
-            tokens = ("turn", f"lamp{number}", colour)
-            yield Utterance(tokens, ("O", "B-lamp", "B-colour"), "light")
-
-
-def recipe(config):
-    return {"lamps": config.lamps}
-
-
-def schema(path, *, config):
-    return LabelSchema(("light",), ("lamp", "colour"), source="made", public=True)
-
-
-def pool_size(config):
-    return 4 * config.lamps
+    def pool_size(self):
+        return 4 * self.lamps
 '''
 
 
 def test_a_new_corpus_is_found_used_in_a_space_and_priced(drop_in, tmp_path):
-    drop_in("datasets", "lamps", COLOURS, "frames")
+    drop_in("datasets", "lamps", COLOURS, "Lamps")
     space = spaces.parse(
         {
             "name": "s",

@@ -15,11 +15,11 @@ from tests.engines.engine_checks import SIZE, engine_on
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config.fields import written_fields
 from trainables.config.mechanism import build
-from trainables.config.sections import DeltaConfig
 from trainables.config.trial import parse
 from trainables.dp import engines
+from trainables.dp.engines.configs import EngineConfig
+from trainables.fields import written_fields
 
 _NAMES = catalogue.names("engines")
 _PRIVATE = catalogue.names("engines", kind="private")
@@ -40,15 +40,15 @@ _OTHER = {
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_the_contract(name):
-    module = catalogue.entry("engines", name)
-    assert set(module.TASKS) <= set(catalogue.names("tasks"))
-    assert module.TASKS
-    assert issubclass(module.Config, DeltaConfig)
-    assert module.Config().engine == name
-    assert isinstance(module.PAPER_FIGURE, bool)
-    assert module.__doc__
-    assert palette.name(name) == module.LOOK.label != name
-    for colour in (module.LOOK.light, module.LOOK.dark):
+    entry = catalogue.entry("engines", name)
+    assert set(entry.tasks) <= set(catalogue.names("tasks"))
+    assert entry.tasks
+    assert issubclass(entry, EngineConfig)
+    assert entry().engine == name
+    assert isinstance(entry.has_paper_figure, bool)
+    assert entry.__doc__
+    assert palette.name(name) == entry.style.label != name
+    for colour in (entry.style.light, entry.style.dark):
         assert re.fullmatch(r"#[0-9A-Fa-f]{6}", colour)
 
 
@@ -59,7 +59,7 @@ def test_one_is_the_default_and_one_the_baseline():
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_it_has_the_fields_that_it_reads_and_no_other(name):
-    known = written_fields(catalogue.entry("engines", name).Config)
+    known = written_fields(catalogue.entry("engines", name))
     usual = parse({"engine": name})
     assert parse(usual.model_dump(mode="json")) == usual
     for field, value in _OTHER.items():
@@ -93,7 +93,7 @@ def test_its_default_is_a_mechanism_that_it_runs(name):
 
 @pytest.mark.parametrize("name", _PRIVATE)
 def test_what_is_audited_of_it_can_be_built(name):
-    audited = catalogue.entry("engines", name).AUDITED
+    audited = catalogue.entry("engines", name).audited
     assert audited
     for changes in audited:
         fields = {"engine": name}
@@ -118,45 +118,39 @@ def test_no_module_names_an_engine_outside_its_file():
     assert found == []
 
 
-HALVED = '''"""DP-SGD that adds a declared share of its noise."""
-
+HALVED = '''
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainables.dp.engines._chart_style import ChartStyle
+from trainables.dp.engines.configs import ChartStyle, PrivacyConfig
 from trainables.errors import InvalidInput
-from trainables.config.sections import INTERNAL_DISCRIMINATOR, PrivacyConfig, Sampling
-
-TASKS = ("nlu",)
-LOOK = ChartStyle(label="Quiet SGD", light="#123456", dark="#abcdef", mark="square")
-PAPER_FIGURE = False
-AUDITED = ()
+from trainables.fields import INTERNAL_DISCRIMINATOR
 
 
-class Config(PrivacyConfig):
+class QuietConfig(PrivacyConfig):
+    """DP-SGD that adds a declared share of its noise."""
+
+    kind = "private"
+    component = "trainables.dp.engines._private:PrivateEngine"
+    style = ChartStyle(label="Quiet SGD", light="#123456", dark="#abcdef", mark="square")
+
     engine: Annotated[Literal["quiet"], INTERNAL_DISCRIMINATOR] = "quiet"
-    sampling: Sampling | None = "poisson"
+    sampling: str | None = "poisson"
     microbatch_size: int | None = 1
     noise_calibration: str | None = "central"
     loudness: float = Field(0.5, gt=0)
 
-
-def check(mechanism):
-    if mechanism.num_workers != 1:
-        raise InvalidInput(f"expected training.num_workers=1, got {mechanism.num_workers}")
-
-
-def make(model, mechanism, setup):
-    from trainables.dp.engines._private import PrivateEngine
-
-    return PrivateEngine(model, mechanism, setup)
+    @classmethod
+    def check(cls, mechanism):
+        if mechanism.num_workers != 1:
+            raise InvalidInput(f"expected training.num_workers=1, got {mechanism.num_workers}")
 '''
 
 
 @pytest.fixture
 def quiet(drop_in):
-    drop_in("engines", "quiet", HALVED, "private")
+    drop_in("engines", "quiet", HALVED, "QuietConfig")
     return "quiet"
 
 

@@ -4,11 +4,11 @@ from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.config.fields import written_fields
 from trainables.config.mechanism import build
-from trainables.config.sections import TextConfig
 from trainables.config.trial import entry_fields, parse
-from trainables.generation._material import PARSES, UTTERANCES, Plan, TrainingTexts
+from trainables.fields import written_fields
+from trainables.generation.material import PARSES, UTTERANCES, Plan, TrainingTexts
+from trainables.generation.methods import GenerationMethod
 
 _NAMES = catalogue.names("generation")
 _MATERIAL = TrainingTexts(
@@ -35,18 +35,16 @@ def echo(stage, prompts):
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_the_contract(name):
-    module = catalogue.entry("generation", name)
-    assert set(module.STAGES) <= {PARSES, UTTERANCES}
-    assert UTTERANCES in module.STAGES
-    assert isinstance(module.READS_PROGRAMS, bool)
-    assert isinstance(module.READS_PROMPTS, bool)
-    assert issubclass(module.Config, TextConfig)
+    method = catalogue.entry("generation", name)
+    assert issubclass(method, GenerationMethod)
+    assert set(method.stages) <= {PARSES, UTTERANCES}
+    assert method.stages[-1] == UTTERANCES
 
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_each_stage_learns_one_text_a_record(name):
     module = catalogue.entry("generation", name)
-    for stage in module.STAGES:
+    for stage in module.stages:
         found = module.texts(stage, _MATERIAL)
         assert len(found.texts) == 2
         assert found.prompts is None or len(found.prompts) == 2
@@ -71,39 +69,33 @@ def test_its_config_is_read_back_and_priced(name):
     assert written <= {*written_fields(type(made.synthesis))}
 
 
-REVERSED = '''"""One model of utterances, drawn twice as many as are kept."""
-
+REVERSED = '''
 from typing import Literal
 
 from pydantic import Field
 
-from trainables.generation._material import UTTERANCES, GeneratedTexts, StageTexts
-from trainables.config.fields import fixed_fields
-from trainables.config.sections import SynthesisConfig, TextConfig
-
-STAGES = (UTTERANCES,)
-READS_PROGRAMS = False
-READS_PROMPTS = False
+from trainables.config.sections import SynthesisConfig
+from trainables.fields import fixed_fields
+from trainables.generation.material import UTTERANCES, GeneratedTexts
+from trainables.generation.methods import GenerationMethod
 
 
 @fixed_fields(SynthesisConfig, histogram="public")
-class Config(TextConfig):
+class Surplus(GenerationMethod):
+    """One model of utterances, drawn twice as many as are kept."""
+
     method: Literal["surplus"] = "surplus"
     surplus: int = Field(2, ge=1)
 
-
-def texts(stage, material):
-    return StageTexts(material.utterances)
-
-
-def draw(drawer, plan):
-    found = drawer(UTTERANCES, [None] * 2 * plan.number)
-    return GeneratedTexts(found[: plan.number], [""] * plan.number)
+    @classmethod
+    def draw(cls, sampler, plan):
+        found = sampler(UTTERANCES, [None] * 2 * plan.number)
+        return GeneratedTexts(found[: plan.number], [""] * plan.number)
 '''
 
 
 def test_a_new_method_is_found_used_in_a_space_and_priced(drop_in):
-    drop_in("generation", "surplus", REVERSED)
+    drop_in("generation", "surplus", REVERSED, "Surplus")
     assert config("surplus").id != config("surplus", surplus=3).id
     space = spaces.parse(
         {

@@ -8,9 +8,10 @@ from search_spaces.parts import Budget
 from sweep.spending.gate import epsilon_refusal
 from tests.refusals import refused
 from trainables import catalogue
+from trainables.config.calibrate import resolve
 from trainables.config.mechanism import build, with_noise
 from trainables.config.trial import parse
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.figure_cache import FigureCache
 
 ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share of delta."""
@@ -70,10 +71,10 @@ def test_a_target_is_met_by_them(tmp_path):
         found, mechanism = FigureCache(tmp_path / "cache").resolve(
             wanted, num_records=640
         )
-        summary = accounting.account(mechanism, accountant="basic")
+        summary = choose.account(mechanism, accountant="basic")
         assert 0.99 * 20 <= summary.epsilon <= 20
         assert (summary.accountant, summary.tight) == ("basic", False)
-    tighter, _ = accounting.resolve(
+    tighter, _ = resolve(
         with_noise(wanted, 1.0).model_copy(
             update={"privacy": wanted.privacy.model_copy(update={"accountant": None})}
         ),
@@ -85,7 +86,7 @@ def test_a_target_is_met_by_them(tmp_path):
 def test_a_budget_is_held_by_them():
     built = build(config(noise_multiplier=4.0), num_records=640)
     costs = [
-        accounting.account(built.first(epochs), accountant="basic").epsilon
+        choose.account(built.first(epochs), accountant="basic").epsilon
         for epochs in range(1, 7)
     ]
     assert costs == sorted(costs)
@@ -101,13 +102,13 @@ def test_one_that_claims_too_little_changes_nothing(drop_in):
     low = ACCOUNTANT.replace("    return sum(", "    return 0.001 * sum(")
     drop_in("accountants", "low", low, "guarantee")
     built = build(config(noise_multiplier=4.0), num_records=640)
-    assert accounting.account(built, accountant="low") == accounting.account(built)
+    assert choose.account(built, accountant="low") == choose.account(built)
 
 
 def test_one_of_another_kind_holds_no_target(drop_in):
     drop_in("accountants", "guess", ACCOUNTANT, "figure")
     with refused(r"guess: it is no guarantee .*basic, gaussian"):
-        accounting.resolve(
+        resolve(
             config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"),
             num_records=640,
         )

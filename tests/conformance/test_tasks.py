@@ -21,7 +21,7 @@ def test_there_is_an_entry_for_it_on_each_shelf(name, shelf):
 @pytest.mark.parametrize("name", _NAMES)
 def test_some_engine_trains_it_with_entries_of_its_kinds(name):
     engines = catalogue.names("engines")
-    able = [e for e in engines if name in catalogue.entry("engines", e).TASKS]
+    able = [e for e in engines if name in catalogue.entry("engines", e).tasks]
     assert able
     data, model = (
         catalogue.names(shelf, kind=getattr(catalogue.about("tasks", name), shelf))[0]
@@ -64,29 +64,22 @@ TASK = Task(
     after_an_epoch="duplicates_dropped",
     headline="duplicates_dropped",
 )
-ENGINE = '''"""Nothing to step."""
-
+ENGINE = '''
 from typing import Annotated, Literal
 
-from trainables.dp.engines._chart_style import ChartStyle
-from trainables.config.sections import INTERNAL_DISCRIMINATOR, PrivacyConfig
-
-TASKS = ("counting",)
-LOOK = ChartStyle(label="None", light="#000000", dark="#ffffff")
-PAPER_FIGURE = False
-AUDITED = ()
+from trainables.dp.engines.configs import ChartStyle, PrivacyConfig
+from trainables.fields import INTERNAL_DISCRIMINATOR
 
 
-class Config(PrivacyConfig):
+class IdleConfig(PrivacyConfig):
+    """Nothing to step."""
+
+    kind = "plain"
+    component = "builtins:object"
+    tasks = ("counting",)
+    style = ChartStyle(label="None", light="#000000", dark="#ffffff")
+
     engine: Annotated[Literal["idle"], INTERNAL_DISCRIMINATOR] = "idle"
-
-
-def check(mechanism):
-    pass
-
-
-def make(model, mechanism, setup):
-    raise NotImplementedError
 '''
 
 
@@ -104,7 +97,7 @@ def test_what_a_task_is_after_is_a_registered_figure(name):
 
 def test_a_new_task_is_found_typed_and_run(drop_in, tmp_path):
     drop_in("tasks", "counting", COUNTING, TASK)
-    drop_in("engines", "idle", ENGINE, "plain")
+    drop_in("engines", "idle", ENGINE, "IdleConfig")
     assert objectives.tasks()[-3:] == ("nlu", "counting", "synthesis")
     goal = {
         *objectives.quality("counting"),

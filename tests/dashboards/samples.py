@@ -17,7 +17,7 @@ from trainables.attacks import strongest
 from trainables.cards import card as cards
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 
 INJECTED = "<script>alert('x')</script> & \"quoted\""
 

@@ -12,7 +12,6 @@ import sys
 from importlib import resources
 from pathlib import Path
 
-from trainables import catalogue
 from trainables.config.trial import data_config
 from trainables.data import schemas
 from trainables.data.schema import schema_of, to_json
@@ -31,15 +30,14 @@ def shipped_text(name, data_dir):
     """The text of `schemas/<name>.json`, computed from the corpus at its usual
     place.
     """
-    entry = catalogue.entry("datasets", name)
     config = data_config(name=name)
-    utterances = list(entry.read(data_dir / entry.default_path(), config=config))
+    utterances = list(config.read(data_dir / config.place))
     schema = schema_of(utterances, source=_SOURCES[name], public=True)
     parts = {}
     for utterance in utterances:
         parts.setdefault(normalise(utterance.tokens), utterance.part)
     train = sum(part == "train" for part in parts.values())
-    place = entry.default_path()
+    place = config.place
     return to_json(schema, pool_size={place: len(parts)}, train_size={place: train})
 
 

@@ -43,9 +43,8 @@ TINY = Domain(
 
 
 def make(name, *, size, seed=0):
-    entry = catalogue.entry("datasets", name)
     config = data_config(name=name, num_utterances=max(size, 1_000), seed=seed)
-    return list(itertools.islice(entry.read(None, config=config), size))
+    return list(itertools.islice(config.read(None), size))
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -76,14 +75,9 @@ def test_how_much_is_drawn_at_a_time_changes_nothing(monkeypatch):
 
 @pytest.mark.parametrize("name", MADE)
 def test_texts_are_distinct_and_have_every_label_of_the_grammar_and_a_long_tail(name):
-    entry, config = (
-        catalogue.entry("datasets", name),
-        data_config(name=name, num_utterances=20_000),
-    )
-    schema, found = entry.schema(None, config=config), make(name, size=20_000)
-    assert (
-        entry.pool_size(config) == 20_000 == len({normalise(u.tokens) for u in found})
-    )
+    config = data_config(name=name, num_utterances=20_000)
+    schema, found = config.labels(None), make(name, size=20_000)
+    assert config.pool_size() == 20_000 == len({normalise(u.tokens) for u in found})
     assert schema.public
     assert 8 <= len(schema.intents) <= 12
     assert 10 <= len(schema.slots) <= 20
@@ -103,7 +97,7 @@ def test_texts_are_distinct_and_have_every_label_of_the_grammar_and_a_long_tail(
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_grammar_is_whole(name):
-    domain = catalogue.entry("datasets", name).DOMAIN
+    domain = catalogue.entry("datasets", name).domain
     sentences = Counter(sentence.intent for sentence in domain.sentences)
     assert all(count >= 12 for count in sentences.values())
     assert {slot for slot, _ in domain.occurrences} == set(domain.slots)
@@ -126,9 +120,8 @@ def test_a_grammar_is_whole(name):
 def test_noise_has_the_stated_rates_and_changes_nothing_else():
     config = data_config(name="health", num_utterances=6_000)
     noisy = config.model_copy(update={"spelling_noise": 0.2, "label_noise": 0.1})
-    entry = catalogue.entry("datasets", "health")
-    assert entry.recipe(noisy) != entry.recipe(config)
-    draw = synthetic._Draw(entry.DOMAIN, 5, np.arange(6_000, dtype=np.uint64))
+    assert noisy.recipe() != config.recipe()
+    draw = synthetic._Draw(config.domain, 5, np.arange(6_000, dtype=np.uint64))
     before = draw.utterances()
     found = draw.with_noise(before, spelling=0.2, labels=0.1)
     assert draw.with_noise(before, spelling=0.0, labels=0.0) == before
@@ -201,15 +194,13 @@ def test_an_opened_corpus_has_the_requested_size(tmp_path):
 
 
 def test_every_seed_size_and_grammar_has_a_cache_of_its_own():
-    entry = catalogue.entry("datasets", "video")
     configs = [
         data_config(name="video", seed=s, num_utterances=n)
         for s, n in ((0, 1_000), (1, 1_000), (0, 2_000))
     ]
-    recipes = {entry.recipe(config) for config in configs}
-    recipes.add(catalogue.entry("datasets", "health").recipe(configs[0]))
-    assert len(recipes) == 4
-    assert entry.recipe(configs[0]) == entry.recipe(configs[0].model_copy())
+    configs.append(data_config(name="health", num_utterances=1_000))
+    assert len({config.recipe() for config in configs}) == 4
+    assert configs[0].recipe() == configs[0].model_copy().recipe()
 
 
 MEASURE = """

@@ -11,7 +11,7 @@ import pytest
 from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.config.trial import data_config, parse
-from trainables.data.datasets import treedst
+from trainables.data.datasets.treedst import TreeDst
 from trainables.data.pairs import open_pairs, pair_files, read_pairs
 from trainables.errors import InvalidData
 
@@ -80,7 +80,7 @@ def test_treedst_of_the_data_directory_has_domains():
         3_038,
         3_155,
     )
-    assert set(found.domains) == set(treedst.DOMAINS)
+    assert set(found.domains) == set(TreeDst.domains)
 
 
 def test_official_dialogues_are_read_before_pairs_of_the_same_part(tmp_path):

@@ -12,18 +12,16 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.trial import data_config
 from trainables.data import schema as schemas
-from trainables.data.datasets import bio_folder, json_lines, nlu_eval
 from trainables.data.formats import Options, open_source
 from trainables.errors import InvalidData
 from trainables.io.files import without_problems
 
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
-CONFIG = data_config()
 SECRET = "xylophone"  # stands for private text: no message may contain it
 
 
 def real(name):
-    place = DATA / catalogue.entry("datasets", name).default_path()
+    place = DATA / catalogue.entry("datasets", name).place
     if not place.exists():
         pytest.skip(f"{name} is not in SWEEP_DATA_DIR={DATA}")
     return place
@@ -45,10 +43,9 @@ def folder(
 )
 def test_real_corpora_are_read_whole(name, utterances, intents, slots):
     place = real(name)
-    entry = catalogue.entry("datasets", name)
     config = data_config(name=name)
-    found = list(entry.read(place, config=config))
-    schema = entry.schema(place, config=config)
+    found = list(config.read(place))
+    schema = config.labels(place)
     assert len(found) == utterances
     assert (len(schema.intents), len(schema.slots)) == (intents, slots)
     assert {u.intent for u in found} <= set(schema.intents)
@@ -69,7 +66,7 @@ def test_nlu_eval_tokens_and_slots_are_those_of_its_plain_text():
     place = real("nlu_eval")
     with place.open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter=";"))
-    found = list(nlu_eval.read(place, config=CONFIG))
+    found = list(data_config(name="nlu_eval").read(place))
     for row, utterance in zip(rows, found, strict=True):
         assert "".join(utterance.tokens) == "".join(row["answer_from_anno"].split())
         begun = sum(tag.startswith("B-") for tag in utterance.tags)
@@ -87,11 +84,11 @@ def test_the_complete_nlu_eval_file_in_its_own_format(tmp_path):
         "1;4;alarm;set;;null;;;;;\n"
     )
     config = data_config(name="nlu_eval", path=str(path))
-    found = list(nlu_eval.read(path, config=config))
+    found = list(config.read(path))
     assert [u.intent for u in found] == ["alarm_set", "music_dislikeness"]
     assert found[0].tokens == ("wake", "me", "at", '"nine"', "am")
     assert found[0].tags == ("O", "O", "O", "B-time", "I-time")
-    schema = nlu_eval.schema(path, config=config)
+    schema = config.labels(path)
     assert "music_dislikeness" in schema.intents
     assert schema.public
 
@@ -99,9 +96,9 @@ def test_the_complete_nlu_eval_file_in_its_own_format(tmp_path):
 def test_parts_of_a_bio_folder(tmp_path):
     for part in ("train", "dev", "test"):
         folder(tmp_path / part)
-    found = list(bio_folder.read(tmp_path, config=CONFIG))
+    found = list(data_config(name="bio_folder").read(tmp_path))
     assert [u.part for u in found] == ["train"] * 2 + ["validation"] * 2 + ["test"] * 2
-    assert not bio_folder.schema(tmp_path, config=CONFIG).public
+    assert not data_config(name="bio_folder").labels(tmp_path).public
 
 
 @pytest.mark.parametrize(
@@ -120,18 +117,18 @@ def test_parts_of_a_bio_folder(tmp_path):
 )
 def test_a_damaged_bio_folder_is_named_by_file_and_line(tmp_path, damage, message):
     with refused(message, InvalidData, hides=SECRET):
-        list(bio_folder.read(folder(tmp_path / "x", **damage), config=CONFIG))
+        list(data_config(name="bio_folder").read(folder(tmp_path / "x", **damage)))
 
 
 def test_missing_files_are_named(tmp_path):
     with refused("nothing there", InvalidData):
-        bio_folder.files(tmp_path / "nowhere", config=CONFIG)
+        data_config(name="bio_folder").files(tmp_path / "nowhere")
     (folder(tmp_path / "x") / "label").unlink()
     with refused("file label", InvalidData):
-        bio_folder.files(tmp_path / "x", config=CONFIG)
-    for entry in (nlu_eval, json_lines):
+        data_config(name="bio_folder").files(tmp_path / "x")
+    for name in ("nlu_eval", "json_lines"):
         with refused("got none", InvalidData):
-            entry.files(tmp_path / "nowhere", config=CONFIG)
+            data_config(name=name).files(tmp_path / "nowhere")
 
 
 _HEAD = "scenario;intent;answer_annotation\n"
@@ -159,7 +156,8 @@ def test_a_damaged_file_is_named_by_line_and_field(tmp_path, content, message):
     is_table = isinstance(content, str)
     path.write_text(content) if is_table else write_lines(path, content)
     with refused(message, InvalidData, hides=SECRET):
-        list((nlu_eval if is_table else json_lines).read(path, config=CONFIG))
+        config = data_config(name="nlu_eval" if is_table else "json_lines")
+        list(config.read(path))
 
 
 def test_both_forms_of_json_lines_say_the_same(tmp_path):
@@ -173,7 +171,7 @@ def test_both_forms_of_json_lines_say_the_same(tmp_path):
         {"text": "stop", "slots": [], "intent": "stop", "part": "test"},
     ]
     path = write_lines(tmp_path / "x.jsonl", rows)
-    first, second, third = json_lines.read(path, config=CONFIG)
+    first, second, third = data_config(name="json_lines").read(path)
     assert first == second
     assert (third.tags, third.part, third.group) == (("O",), "test", None)
 
@@ -218,8 +216,8 @@ def test_a_record_that_no_model_would_predict_is_refused_wherever_it_is_read(
     tags = " ".join("O" for _ in words)
     place = folder(tmp_path / "bio", text=f"call ann\n{long}\n", tags=f"O O\n{tags}\n")
     for found, where in (
-        (json_lines.read(lines, config=CONFIG), "own.jsonl line 2"),
-        (bio_folder.read(place, config=CONFIG), "seq.in line 2"),
+        (data_config(name="json_lines").read(lines), "own.jsonl line 2"),
+        (data_config(name="bio_folder").read(place), "seq.in line 2"),
         (
             without_problems(open_source(lines, options=Options()).utterances()),
             "own.jsonl line 2",

@@ -9,7 +9,6 @@ import pytest
 from tests.refusals import refused
 from tests.utterances import said
 from trainables.config.trial import data_config
-from trainables.data.datasets import sgd_dialogues
 from trainables.errors import InvalidData
 
 CONFIG = data_config(name="sgd_dialogues")
@@ -36,7 +35,7 @@ def _read(folder, turns, *, part="dev"):
     (folder / part).mkdir()
     file = folder / part / "dialogues_001.json"
     file.write_text(json.dumps([{"turns": turns}]))
-    return list(sgd_dialogues.read(folder, config=CONFIG))
+    return list(CONFIG.read(folder))
 
 
 def test_spans_of_characters_become_bio_tags_of_tokens(tmp_path):
@@ -79,7 +78,7 @@ def test_a_turn_about_two_domains_occurs_once_for_each(tmp_path):
 def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path, text):
     (tmp_path / "dialogues_001.json").write_text(text)
     with refused(r"a list of dialogues in .*dialogues_001", InvalidData):
-        list(sgd_dialogues.read(tmp_path, config=CONFIG))
+        list(CONFIG.read(tmp_path))
 
 
 def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path):
@@ -97,5 +96,5 @@ def test_the_prepared_form_is_one_object_a_line(tmp_path):
         "intent": "Buses:FindBus",
     }
     file.write_text(json.dumps(line) + "\n\n")
-    (found,) = sgd_dialogues.read(file, config=CONFIG)
+    (found,) = CONFIG.read(file)
     assert found == said("to [city : napa]", "Buses:FindBus")

@@ -22,15 +22,13 @@ from tests.encoders import family_folders
 from tests.encoders.family_folders import with_config
 from tests.models._builds import SCHEMA, save_model
 from tests.refusals import refused
-from trainables import catalogue
 from trainables.config.trial import data_config, model_part
 from trainables.data.batches import batch_of_texts
 from trainables.errors import InvalidData
-from trainables.models.bert import COVERED
+from trainables.models.configs import COVERED
 from trainables.models.encoders.hub import public_encoder
 from trainables.models.encoders.pieces import WordCutter
 from trainables.models.encoders.source import HubEncoder
-from trainables.models.features import require_usable
 
 WORDS = (
     "show",
@@ -238,10 +236,10 @@ def _without(*names):
 def test_what_cannot_be_used_is_refused_by_the_plan(tmp_path, change, problem):
     family_folders.write(tmp_path, "bert")
     config = model_part(name="features", encoder=str(tmp_path), prior="none")
-    require_usable(config, data_config(name="atis"))
+    config.require_usable(data_config(name="atis"))
     change(tmp_path)
     with refused(problem):
-        require_usable(config, data_config(name="atis"))
+        config.require_usable(data_config(name="atis"))
 
 
 def test_the_tokenizer_is_that_of_its_file(tmp_path):
@@ -279,7 +277,7 @@ def test_a_hub_name_without_network_is_one_line_within_seconds(
     with refused(
         "got 'nobody/nothing': no such folder, nothing of it in the hub's"
     ) as caught:
-        require_usable(config, data_config(name="atis"))
+        config.require_usable(data_config(name="atis"))
     assert time.monotonic() - began < 8
     assert ("HF_HUB_OFFLINE" in str(caught.value)) == offline
 
@@ -301,9 +299,8 @@ def test_what_is_trained_is_the_encoder(family, tmp_path):
     sizes = {"embedding_size": 24} if family == "electra" else {}
     family_folders.write(tmp_path / "hub", family, **sizes)
     config = model_part(name="bert", encoder=str(tmp_path / "hub"), num_layers=2)
-    bert = catalogue.entry("models", "bert")
-    bert.require_usable(config, data_config(name="atis"))
-    ours = bert.build(config, schema=SCHEMA, seed=0).eval()
+    config.require_usable(data_config(name="atis"))
+    ours = config.build(schema=SCHEMA, seed=0).eval()
     theirs = HubEncoder(public_encoder(str(tmp_path / "hub")))
     found = batch(theirs, [1, 2, 7], [0], [4, 5, 6, 1, 3])
     for name, inputs in batch(ours, [1, 2, 7], [0], [4, 5, 6, 1, 3]).inputs.items():
@@ -335,6 +332,4 @@ def test_layers_that_are_not_covered_are_refused_by_the_plan(
     family_folders.write(tmp_path, family, **sizes)
     config = model_part(name="bert", encoder=str(tmp_path), num_layers=2)
     with refused(problem):
-        catalogue.entry("models", "bert").require_usable(
-            config, data_config(name="atis")
-        )
+        config.require_usable(data_config(name="atis"))

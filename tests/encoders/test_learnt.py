@@ -16,7 +16,6 @@ from sweep.planning.plan import make
 from tests.lines import write_lines
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
-from trainables import catalogue
 from trainables.config.trial import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair, PairCorpus
@@ -38,9 +37,7 @@ from trainables.tasks._setup import prepare
 
 PUBLIC = [
     " ".join(utterance.tokens)
-    for utterance in catalogue.entry("datasets", "health").read(
-        Path(), config=data_config(name="health", num_utterances=4_000)
-    )
+    for utterance in data_config(name="health", num_utterances=4_000).read(Path())
 ]  # the encoder of the tests has learnt from these
 NEW = [
     f"call extension {n} of the northern office before the meeting" for n in range(300)
@@ -103,7 +100,7 @@ def planned(folder, **space):
 @pytest.mark.parametrize("how", WRITTEN)
 def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how, learnt, tmp_path):
     texts = [*map(WRITTEN[how], PUBLIC[:100]), *NEW]
-    with refused("has not learnt from the records of json_lines") as told:
+    with refused("has not learned from the records of json_lines") as told:
         require_unlearnt(learnt, corpus_in(tmp_path, texts))
     assert not any(
         character.isdigit() for character in str(told.value).replace(learnt, "")
@@ -132,14 +129,14 @@ def test_long_texts_are_counted_apart_from_short_ones():
 
 def test_a_plan_and_a_trial_refuse_it(learnt, tmp_path):
     base = heads(mine(tmp_path, PUBLIC[:400]), learnt)
-    with refused("has not learnt from the records"):
+    with refused("has not learned from the records"):
         prepared(tmp_path, base)
     variants = [
         {"name": "heads", "set": {"model": base.pop("model")}},
         {"name": "clc", "set": {"model": {"name": "clc"}}},
     ]
     of_heads, runs = planned(tmp_path, base=base, variants=variants)
-    assert "has not learnt from the records of json_lines" in str(of_heads.reason)
+    assert "has not learned from the records of json_lines" in str(of_heads.reason)
     assert (of_heads.refused_by, runs.reason) == ("mechanism", None)
 
 

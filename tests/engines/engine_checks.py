@@ -18,7 +18,6 @@ from tests.whole_trial.naive import sum_of_clipped
 from trainables import catalogue
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp.engines import Setup
 from trainables.dp.engines._audit_model import (
     ChosenBatch,
     ChosenByRecord,
@@ -26,6 +25,7 @@ from trainables.dp.engines._audit_model import (
     ChosenRecords,
     draw_of,
 )
+from trainables.dp.engines.engine import Setup
 from trainables.dp.noise import public_key
 from trainables.dp.sampling import sampler
 from trainables.system.communication import Alone

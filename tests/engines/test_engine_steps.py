@@ -25,9 +25,11 @@ from tests.refusals import refused
 from tests.whole_trial.naive import sum_of_clipped
 from trainables import catalogue
 from trainables.dp import per_record
-from trainables.dp.engines import Setup, audit_step
 from trainables.dp.engines._audit_model import ChosenRecords
 from trainables.dp.engines._physical_batches import passes
+from trainables.dp.engines.configs import DpSgdConfig
+from trainables.dp.engines.engine import Setup
+from trainables.dp.engines.step_audit import audit_step
 from trainables.dp.noise import SecretKey, public_key
 from trainables.errors import TrialFailed
 from trainables.system.communication import Alone
@@ -430,8 +432,6 @@ def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine):
 
 
 def test_an_engine_is_refused_another_ones_mechanism():
-    from trainables.dp.engines import dp_sgd
-
     setup = Setup(
         loader=None,
         ids=np.arange(9),
@@ -440,7 +440,7 @@ def test_an_engine_is_refused_another_ones_mechanism():
         key=public_key(0, "t"),
     )
     with refused("engine dp_sgd, got one of edp_sgd"):
-        dp_sgd.make(PlainGradients(WIDTHS), mechanism(), setup)
+        DpSgdConfig.make(PlainGradients(WIDTHS), mechanism(), setup)
 
 
 @given(

@@ -12,8 +12,9 @@ import torch
 from engine_checks import change, gradients, mechanism
 
 from trainables.dp import gradient_hook, sampling
-from trainables.dp.engines import _physical_batches, _private, audit_step
+from trainables.dp.engines import _physical_batches, _private
 from trainables.dp.engines._physical_batches import PhysicalBatch
+from trainables.dp.engines.step_audit import audit_step
 from trainables.dp.layers import bookkeeping
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey

@@ -7,7 +7,7 @@ import torch
 from engine_checks import OneBatch, engine_of
 
 from tests.models._builds import ADAPTED, MODELS, build_model, random_batch, trained
-from trainables.dp.engines._gradient import GradientSource
+from trainables.dp.engines.gradient import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
 from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.lstm import BiLstm

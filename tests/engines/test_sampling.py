@@ -10,7 +10,7 @@ import pytest
 from engine_checks import mechanism
 
 from tests.refusals import refused
-from trainables.dp.engines import Setup
+from trainables.dp.engines.engine import Setup
 from trainables.dp.noise import public_key
 from trainables.dp.population import Population
 from trainables.dp.sampling import sampler

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from trainables import catalogue
 from trainables.dp.accounting.gaussian import gaussian_epsilon
 from trainables.dp.audit.audit import Multiplier, StepAudit
-from trainables.dp.engines import _audit, _private
+from trainables.dp.engines import _private, step_audit
 from trainables.dp.engines._audit_model import ChosenByRecord, ChosenGradients
-from trainables.dp.engines._engine import StepStats, sum_of_losses
+from trainables.dp.engines.engine import StepStats, sum_of_losses
 
 mechanism = partial(engine_checks.mechanism, batch=8, workers=2, records=64)
 _GROUPS = (slice(0, 64), slice(64, 192), slice(192, 448))
@@ -35,7 +35,7 @@ def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
         max_grad_norm=0.25,
     )
     changed = (1, 1) if made.neighboring_relation == "replace_one" else (0, 1)
-    table, pairs = _audit._inputs(made)
+    table, pairs = step_audit._inputs(made)
     for pair in pairs:
         left, right = (Counter(sum(side, ())) for side in (pair.left, pair.right))
         assert ((left - right).total(), (right - left).total()) == changed, pair.name
@@ -43,7 +43,7 @@ def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
     assert len({pair.name for pair in pairs}) == len(pairs)
     assert float(table[0].norm()) == pytest.approx(0.1 * made.max_grad_norm)
     start = 0
-    for number, width in enumerate((*_audit._WIDTHS, table.shape[1])):
+    for number, width in enumerate((*step_audit._WIDTHS, table.shape[1])):
         row, back = table[1 + 2 * number : 3 + 2 * number]
         own = slice(start, start + width) if number < 3 else slice(0, width)
         assert row.norm() == row[own].norm()
@@ -74,11 +74,13 @@ def test_what_is_compared_are_the_steps_releases(by_record):
     groups.
     """
     made, toy = mechanism(), ChosenByRecord if by_record else ChosenGradients
-    table, pairs = _audit._inputs(made)
-    left, right, groups = _audit._release(made, pairs[1], table, 2, 3, (5, 6), toy, {})
+    table, pairs = step_audit._inputs(made)
+    left, right, groups = step_audit._release(
+        made, pairs[1], table, 2, 3, (5, 6), toy, {}
+    )
     assert groups == list(_GROUPS)
     for units, side in ((pairs[1].left, left), (pairs[1].right, right)):
-        engine = _audit._engine(made, units, table, (5, 6), toy)
+        engine = step_audit._engine(made, units, table, (5, 6), toy)
         for call, row in enumerate(side):
             engine.step(2, call + 1)
             assert (
@@ -101,11 +103,11 @@ def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch):
         return check
 
     for name in ("effective_multiplier", "distinguish"):
-        monkeypatch.setattr(_audit, name, noting(getattr(_audit, name)))
-    found = _audit.audit_step(mechanism(), calls=100)
+        monkeypatch.setattr(step_audit, name, noting(getattr(step_audit, name)))
+    found = step_audit.audit_step(mechanism(), calls=100)
     assert len(levels) > 2
     assert sum(levels) <= found.false_alarm * (1 + 1e-9)
-    again = _audit.audit_step(mechanism(), calls=100, seed=1)
+    again = step_audit.audit_step(mechanism(), calls=100, seed=1)
     assert again.estimate != found.estimate, "another seed is another audit"
 
 
@@ -120,7 +122,7 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(
     claim = mechanism(noise_multiplier=2.0)
     claimed = claim.effective_noise_multiplier_at(0)
     assert claimed != 1.0
-    pairs = len(_audit._inputs(claim)[1])
+    pairs = len(step_audit._inputs(claim)[1])
     calls = 0
 
     def found(*_, **__):
@@ -133,9 +135,9 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(
         )  # what rounds is no violation
         return Multiplier(estimate=noise, low=noise / 2, high=noise)
 
-    monkeypatch.setattr(_audit, "effective_multiplier", found)
-    monkeypatch.setattr(_audit, "distinguish", lambda *_, **__: bound)
-    audit = _audit.audit_step(claim, calls=100)
+    monkeypatch.setattr(step_audit, "effective_multiplier", found)
+    monkeypatch.setattr(step_audit, "distinguish", lambda *_, **__: bound)
+    audit = step_audit.audit_step(claim, calls=100)
     assert audit.passed == (violation is None and bound == 0.0)
     assert audit.interval == (audit.estimate / 2, audit.estimate)
     assert audit.epsilon_claimed == gaussian_epsilon(1 / claimed, audit.delta)
@@ -143,15 +145,15 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(
 
 def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(monkeypatch):
     looked_at = Counter[int]()
-    real = _audit._release
+    real = step_audit._release
 
     def release(mechanism, pair, table, epoch, *rest):
         left, right, groups = real(mechanism, pair, table, epoch, *rest)
         looked_at[epoch] += len(left) + len(right)
         return left, right, groups
 
-    monkeypatch.setattr(_audit, "_release", release)
-    found = _audit.audit_step(mechanism(), calls=200)
+    monkeypatch.setattr(step_audit, "_release", release)
+    found = step_audit.audit_step(mechanism(), calls=200)
     assert found.calls == looked_at[found.epoch] == 100, "half of them in either epoch"
 
 
@@ -177,8 +179,10 @@ def test_the_epoch_that_is_worst_against_its_claim_is_shown(first_fails, monkeyp
             passed=epoch > 0 or not first_fails,
         )
 
-    monkeypatch.setattr(_audit, "_audit_epoch", audit)
-    assert _audit.audit_step(mechanism(), calls=100).epoch == (0 if first_fails else 2)
+    monkeypatch.setattr(step_audit, "_audit_epoch", audit)
+    assert step_audit.audit_step(mechanism(), calls=100).epoch == (
+        0 if first_fails else 2
+    )
 
 
 @given(st.integers(0, 2**40), st.sampled_from(["cpu", "meta"]))
@@ -207,8 +211,8 @@ def test_what_noise_a_trial_asks_for_reaches_the_draw(secure, monkeypatch):
         return real(*given, **named)
 
     made = mechanism()
-    table, pairs = _audit._inputs(made)
-    engine = _audit._engine(made, pairs[0].left, table, (0, 0))
+    table, pairs = step_audit._inputs(made)
+    engine = step_audit._engine(made, pairs[0].left, table, (0, 0))
     monkeypatch.setattr(_private, "add_noise_", add_noise)
     engine._secure = secure
     engine.step(0, 1)
@@ -219,7 +223,7 @@ def test_the_audit_runs_every_kind_of_step():
     found = {
         name: [
             " ".join(map(str, fields.values()))
-            for fields in catalogue.entry("engines", name).AUDITED
+            for fields in catalogue.entry("engines", name).audited
         ]
         for name in ("dp_sgd", "edp_sgd", "sgd")
     }

@@ -15,8 +15,10 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config.mechanism import build
 from trainables.config.trial import TrainingConfig, TrialConfig, parse
-from trainables.dp import accounting
-from trainables.dp.accounting import account, certify, release
+from trainables.dp.accounting import choose
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.releases import release
 from trainables.errors import TrialFailed
 
 
@@ -43,7 +45,7 @@ def test_it_releases_nothing_and_costs_nothing_under_every_accountant():
     assert found.gaussian_mu < 1e-4
     for name in catalogue.names("accountants", kind="guarantee"):
         assert account(made, accountant=name).epsilon == 0.0
-    assert accounting.epsilon_after(made, 1) == 0.0
+    assert choose.epsilon_after(made, 1) == 0.0
 
 
 def test_it_changes_no_total_of_other_trials():

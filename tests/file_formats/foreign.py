@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.lines import write_lines
-from trainables import catalogue
 from trainables.config.trial import data_config
 
 
@@ -55,7 +54,7 @@ class Sentence(NamedTuple):
 def sentences(number=120):
     """Made ones: of no slot, of one, of several."""
     config = data_config(name="communication")
-    made = catalogue.entry("datasets", "communication").read(None, config=config)
+    made = config.read(None)
     return [
         Sentence(list(u.tokens), list(u.tags), u.intent) for u in islice(made, number)
     ]

@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 from search_spaces.expansion import own_fields
 from tests.encoders import family_folders
 from tests.privacy.definition import clipped_sum as definition
-from trainables import catalogue
 from trainables.config.trial import data_config, model_part
 from trainables.data.batches import PackedBatch
 from trainables.data.corpus import open_corpus
@@ -85,7 +84,7 @@ def read_fields(fields):
 def built(**fields):
     """A model of exactly these fields."""
     config = model_part(**fields)
-    return catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
+    return config.build(schema=SCHEMA, seed=0)
 
 
 def build_model(name, **changes):

@@ -13,14 +13,13 @@ from tests.refusals import refused
 from trainables.config.trial import model_part
 from trainables.data.batches import batch_of_texts
 from trainables.dp.layers.packing import by_length
-from trainables.models.bert import build
 
 
 def test_the_intent_head_reads_the_first_piece_or_the_mean(tmp_path):
     family_folders.write(tmp_path, "bert")
     fields = {"name": "bert", "encoder": str(tmp_path), "num_layers": 3}
     first, mean = (
-        build(model_part(**fields, pooling=pooling), schema=SCHEMA, seed=0).eval()
+        model_part(**fields, pooling=pooling).build(schema=SCHEMA, seed=0).eval()
         for pooling in ("first", "mean")
     )
     batch = random_batch(first, 7, seed=0)
@@ -55,7 +54,7 @@ def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path):
     assert model_part(name="bert", encoder=str(tmp_path), num_layers=2).num_layers == 2
     assert model_part(name="bert", encoder="dialogues").num_layers == 4
     assert model_part(name="bert").num_layers == 4
-    assert build(config, schema=SCHEMA, seed=0).provenance.startswith(
+    assert config.build(schema=SCHEMA, seed=0).provenance.startswith(
         "first 3 layers of the public encoder in a local folder (bert, 3"
     )
     (tmp_path / "config.json").write_text("{")

@@ -21,7 +21,6 @@ from trainables.dp.layers import tied_table
 from trainables.dp.layers.bookkeeping import gradient
 from trainables.dp.layers.tied_table import TiedEntry
 from trainables.generation.decoding import draw
-from trainables.models.causal_lm import build
 from trainables.models.text.gpt2 import causal_lm
 from trainables.models.text.tokenizers import load_bpe, train_bpe
 
@@ -110,7 +109,7 @@ def test_it_computes_what_gpt2_computes():
 def test_width_must_be_a_multiple_of_heads():
     config = model_part(name="causal_lm", hidden_size=20, num_heads=3)
     with refused(r"multiple of model\.num_heads=3, got 20"):
-        build(config, vocabulary=40, positions=32, seed=0)
+        config.build(vocabulary=40, positions=32, seed=0)
 
 
 def test_the_tokenizer_writes_any_text_and_is_repeatable(tmp_path):

@@ -11,7 +11,6 @@ from tests.models._builds import made_corpus, save_model
 from trainables import saved
 from trainables.config.trial import data_config, model_part
 from trainables.data.corpus import open_corpus
-from trainables.models.features import build
 from trainables.models.nlu import features
 from trainables.system.communication import Alone
 from trainables.tasks._inference import infer
@@ -22,7 +21,7 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
     data = data_config(name="health", num_utterances=1_000, max_records=200)
     corpus = open_corpus(data, data_dir=tmp_path, cache_dir=tmp_path)
     config = model_part(name="features")
-    model = build(config, schema=corpus.schema, seed=0)
+    model = config.build(schema=corpus.schema, seed=0)
     torch.manual_seed(0)
     for head in (model.intent_head, model.tag_head):
         torch.nn.init.normal_(head.weight, std=3.0)
@@ -45,9 +44,9 @@ def test_an_exported_folder_is_enough(tmp_path):
     config = model_part(name="features", encoder=str(tmp_path / "hub"), prior="none")
     cache = tmp_path / "cache"
     corpus = made_corpus(cache)
-    build(config, schema=corpus.schema, seed=0).loader(corpus, cache_dir=cache)
+    config.build(schema=corpus.schema, seed=0).loader(corpus, cache_dir=cache)
     features._encoder.cache_clear()  # another process
-    model = build(config, schema=corpus.schema, seed=0)
+    model = config.build(schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
     assert (model.fixed[0].token_width, model.fixed[0].layers) == (48 + 2 * 24, (2, 3))
     assert "roberta, 3 layers of width 24, licence apache-2.0" in model.provenance

@@ -24,7 +24,6 @@ from trainables.config.trial import data_config, model_part, parse
 from trainables.data.batches import Loader
 from trainables.models.encoders.about import about_of
 from trainables.models.encoders.named_files import ENCODER, files_digest
-from trainables.models.features import build, require_usable
 from trainables.tasks import nlu
 
 SHIPPED = model_part(name="features").encoder
@@ -141,7 +140,7 @@ def test_layers_are_of_each_encoder(roberta):
             config = model_part(
                 name="features", **({"encoder": [SHIPPED, roberta]} | fields)
             )
-            require_usable(config, data)
+            config.require_usable(data)
 
 
 def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path):
@@ -156,7 +155,7 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     assert f"learnt from the records of json_lines, got {learnt}" in str(trial.reason)
     heads = {"name": "features", "encoder": [roberta, SHIPPED]}
     with refused(f"without sgd_dialogues among its public corpora, got {SHIPPED}"):
-        require_usable(model_part(**heads), data_config(name="sgd_dialogues"))
+        model_part(**heads).require_usable(data_config(name="sgd_dialogues"))
     own = mine(
         tmp_path, [f"call extension {n} of the northern office" for n in range(100)]
     )
@@ -165,7 +164,7 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     card = about_of(SHIPPED).card
     first, second = files_digest(dict(setup.config.model)).split(",")
     for words in (
-        f"licence apache-2.0; what it learnt from is not known here); SHA-256"
+        f"licence apache-2.0; what it learned from is not known here); SHA-256"
         f" {first[:12]}",
         f"encoder {SHIPPED}, pretrained on"
         f" {', '.join(each['name'] for each in card['corpora'])}"
@@ -180,7 +179,7 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
 
 def test_an_exported_folder_has_every_encoder(roberta, tmp_path):
     config = model_part(name="features", encoder=[SHIPPED, roberta])
-    trained = build(config, schema=SCHEMA, seed=0)
+    trained = config.build(schema=SCHEMA, seed=0)
     torch.manual_seed(0)
     torch.nn.init.normal_(trained.intent_head.weight)
     digest = files_digest(config.model_dump(mode="json"))

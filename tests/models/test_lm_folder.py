@@ -16,7 +16,6 @@ from tests.encoders.family_folders import with_config
 from tests.models._texts import EVERY, encode_texts, llama
 from tests.refusals import refused
 from trainables.config.trial import SynthesisConfig, model_part
-from trainables.models.causal_lm import build
 from trainables.models.text.hub_lm import (
     Pretrained,
     load_lm,
@@ -35,7 +34,7 @@ SYNTHESIS = SynthesisConfig(max_tokens=48, vocabulary_size=300)
 @pytest.fixture
 def folder(tmp_path):
     tokenizer = train_bpe(["hello you", "hello there"], size=300)
-    model = build(SMALL, vocabulary=tokenizer.size, positions=48, seed=0)
+    model = SMALL.build(vocabulary=tokenizer.size, positions=48, seed=0)
     save_lm({"utterances": model}, tokenizer, tmp_path / "model")
     return tmp_path / "model"
 

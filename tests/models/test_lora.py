@@ -32,7 +32,6 @@ from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import Rows
 from trainables.dp.layers.recorder import plain
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.models import lora
 from trainables.models.encoders import adapters
 from trainables.models.encoders.adapters import Adapted, AdaptedForeign, Foreign
 
@@ -129,9 +128,9 @@ def test_what_a_family_does_not_allow_is_refused_by_the_plan(family, fields, sai
     model = parse(
         {"model": {"name": "lora", "encoder": encoder_in(family)[0], **fields}}
     ).model
-    lora.require_usable(model, data_config(name="atis"))
+    model.require_usable(data_config(name="atis"))
     with refused(said):
-        lora.build(model, schema=SCHEMA, seed=0)
+        model.build(schema=SCHEMA, seed=0)
 
 
 def test_frozen_weights_in_bfloat16_take_half_and_stay_the_same_in_float32():

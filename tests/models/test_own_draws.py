@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tests.models._builds import SCHEMA, by_record, random_batch
-from trainables import catalogue
 from trainables.config.trial import model_part
 from trainables.dp import per_record
 from trainables.dp.seeding import stream_seed
@@ -51,11 +50,7 @@ def changed(place, patch, old, new, *, name):
 
 def of_seed(seed, factory="drawn_tagger:build"):
     config = model_part(name="module", factory=factory, word_buckets=40)
-    return (
-        catalogue.entry("models", "module")
-        .build(config, schema=SCHEMA, seed=seed)
-        .train()
-    )
+    return config.build(schema=SCHEMA, seed=seed).train()
 
 
 def losses(model, *step):

@@ -20,11 +20,11 @@ from tests.privacy import definition
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from tests.tasks.test_nlu_trial import config, place, run
-from trainables import catalogue, saved
+from trainables import saved
 from trainables.config.trial import parse
-from trainables.dp.engines import GradientSource
+from trainables.dp.engines.gradient import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
-from trainables.models.module import Config
+from trainables.models.configs import OwnCodeConfig
 from trainables.models.user_module import factory as factories
 from trainables.system import checkpoint
 
@@ -190,7 +190,7 @@ def test_a_name_that_leads_nowhere_is_refused(here):
     with refused("model.factory: expected text, got 5"):
         parse({"model": {"name": "module", "factory": 5}})
     with pytest.raises(ValidationError, match="Input should be a valid dictionary"):
-        Config.model_validate([])
+        OwnCodeConfig.model_validate([])
 
 
 def test_the_id_goes_with_the_source(here):
@@ -204,7 +204,7 @@ def test_the_id_goes_with_the_source(here):
     again = parse(first.model_dump(mode="json"))  # as a sweep keeps it
     assert again.id == first.id
     with refused(r"with the source that was planned \(SHA-256"):
-        catalogue.entry("models", "module").require_usable(again.model, again.data)
+        again.model.require_usable(again.data)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import torch
 from tests.encoders import family_folders
 from tests.encoders.test_learnt import corpus_in
 from trainables.config.trial import model_part
-from trainables.models.features import build
 
 _PLACES = ("boston", "denver", "oslo", "paris")
 _FLIGHTS = [f"fly from {one} to {other}" for one in _PLACES for other in _PLACES]
@@ -38,9 +37,7 @@ def test_canaries_change_no_public_part_and_no_other_record(tmp_path, encoder):
         place = tmp_path / str(number)
         place.mkdir()
         corpus = corpus_in(place, texts)
-        made = build(
-            model_part(name="features", **fields), schema=corpus.schema, seed=0
-        )
+        made = model_part(name="features", **fields).build(schema=corpus.schema, seed=0)
         # Moments that an encoder lacks are computed here, beside the rows of the
         # corpus.
         loader = made.loader(corpus, cache_dir=place)

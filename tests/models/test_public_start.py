@@ -8,7 +8,6 @@ import pytest
 from tests.encoders import family_folders
 from tests.models._builds import built
 from tests.refusals import refused
-from trainables import catalogue
 from trainables.config.trial import data_config, model_part
 from trainables.errors import InvalidData
 from trainables.models.encoders.about import (
@@ -44,9 +43,7 @@ def test_a_damaged_description_is_one_line(mine, field, value):
 
 def usable(data="atis", **fields):
     chosen = model_part(**fields)
-    catalogue.entry("models", chosen.name).require_usable(
-        chosen, data_config(name=data)
-    )
+    chosen.require_usable(data_config(name=data))
 
 
 @pytest.mark.parametrize("name", ["bert", "features", "lora"])

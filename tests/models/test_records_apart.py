@@ -30,9 +30,8 @@ from tests.models._texts import (
 )
 from trainables.config.trial import model_part
 from trainables.data.batches import PackedBatch
-from trainables.dp.engines._gradient import GradientSource
+from trainables.dp.engines.gradient import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
-from trainables.models.features import build
 from trainables.models.text.hub_lm import HubLm
 
 NUM_RECORDS = len(EVERY)
@@ -72,7 +71,7 @@ def features():
     """Heads over rows of the encoder that ships, which are float32 of a deep model: to
     1e-4.
     """
-    model = build(model_part(name="features", layers=(2,)), schema=SCHEMA, seed=0)
+    model = model_part(name="features", layers=(2,)).build(schema=SCHEMA, seed=0)
     torch.manual_seed(0)
     for head in (model.intent_head, model.tag_head):
         nn.init.normal_(head.weight)

@@ -10,10 +10,10 @@ ROOT = Path(__file__).parents[2]
 _FOLDERS = ("trainables/dp", "trainables/models/user_module", "sweep/spending")
 _FILES = (
     "trainables/cards/selected.py",
+    "trainables/config/calibrate.py",
     "trainables/figure_cache.py",
     "trainables/generation/histogram.py",
     "trainables/models/encoders/adapters.py",
-    "trainables/models/module.py",
     "trainables/release_audit.py",
     "sweep/planning/accounting.py",
     "sweep/planning/ledger_check.py",

@@ -4,14 +4,11 @@ import torch
 
 from tests.encoders import family_folders
 from tests.refusals import refused
-from trainables import catalogue
 from trainables.config.trial import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.training_overlap import read_hashes
-from trainables.models import bert
 from trainables.models.encoders.about import LEARNT, about_of
-from trainables.models.features import build, require_usable
 from trainables.models.nlu.bert_weights import from_transformers
 from trainables.pretraining import left_out, loop, result
 from trainables.pretraining.config import parse
@@ -93,7 +90,7 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(bits, start, tm
     assert str(start) not in (place / "encoder.json").read_text()
     part = model_part(name="features", encoder=str(place))
     schema = LabelSchema(intents=("a", "b"), slots=("city",), source="test")
-    fixed = build(part, schema=schema, seed=0).fixed[0]
+    fixed = part.build(schema=schema, seed=0).fixed[0]
     ours = from_transformers(
         fixed.encoder.model.state_dict(), done.encoder.sizes.layers
     )
@@ -104,7 +101,7 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(bits, start, tm
     tokens, _ = fixed.encoder.moments((0, 1, 2))
     assert (tokens.layers, len(tokens.mean)) == ((0, 1, 2), 3 * 24)
     with refused("without health"):
-        require_usable(part, data_config(name="health"))
+        part.require_usable(data_config(name="health"))
 
 
 @pytest.mark.slow  # three encoders
@@ -125,9 +122,7 @@ def test_an_encoder_started_from_another_lists_its_corpora(start, tmp_path):
     for name in ("features", "bert"):
         part = model_part(name=name, encoder=str(place))
         with refused("without health"):
-            catalogue.entry("models", name).require_usable(
-                part, data_config(name="health")
-            )
+            part.require_usable(data_config(name="health"))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +161,7 @@ def test_a_vocabulary_is_one_of_word_pieces(start, tmp_path):
 
 def test_frozen_layers_keep_their_weights(start, tmp_path):
     done, _ = train(tmp_path, start, frozen_layers=1)
-    before = bert.build(config(start).encoder, schema=SMALL, seed=0).state_dict()
+    before = config(start).encoder.build(schema=SMALL, seed=0).state_dict()
     after = done.encoder.state_dict()
     same = {name for name, tensor in before.items() if torch.equal(tensor, after[name])}
     assert {"word.weight", "embedding_norm.weight", "layers.0.qkv.weight"} <= same

@@ -15,7 +15,7 @@ from scipy.stats import chi2, kstest, norm, poisson
 from tests.refusals import refused
 from trainables.config.trial import parse
 from trainables.dp import noise
-from trainables.dp.engines import Setup
+from trainables.dp.engines.engine import Setup
 from trainables.dp.noise import (
     GaussianSource,
     SecretKey,

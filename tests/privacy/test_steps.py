@@ -12,7 +12,7 @@ from tests.accountants.outside import gaussian_epsilon
 from tests.refusals import refused
 from trainables.config.mechanism import build
 from trainables.config.trial import TrainingConfig, parse
-from trainables.dp.accounting import account, epsilon_after
+from trainables.dp.accounting.choose import account, epsilon_after
 from trainables.dp.accounting.releases import release
 
 N = 1_000

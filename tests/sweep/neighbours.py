@@ -19,7 +19,7 @@ from tests.lines import write_lines
 from tests.sweep.sweeps import settings_in, shared_figures
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
-from trainables.dp.engines._engine import Engine
+from trainables.dp.engines.engine import Engine
 
 _TIMED = (
     "training",

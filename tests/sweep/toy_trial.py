@@ -16,7 +16,8 @@ import torch
 from safetensors.torch import save_file
 
 from trainables.cards import card as cards
-from trainables.dp import accounting
+from trainables.config.calibrate import resolve
+from trainables.dp.accounting import choose
 from trainables.dp.seeding import generator
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -89,8 +90,8 @@ def _privacy(config, epochs):
     if not epochs:
         return None
     number = config.data.num_records or NUM_RECORDS
-    mechanism = accounting.resolve(config, num_records=number)[1].first(epochs)
-    summary = accounting.account(mechanism, accountant=config.privacy.accountant)
+    mechanism = resolve(config, num_records=number)[1].first(epochs)
+    summary = choose.account(mechanism, accountant=config.privacy.accountant)
     return cards.make(mechanism, summary, trial_id=config.id, corpus=config.data.name)
 
 

@@ -8,14 +8,15 @@ import pytest
 
 from tests.fixed_keys import fixed_keys
 from tests.sweep.sweeps import medium_grids
-from trainables.dp import engines
+from trainables.dp.engines import step_audit
+from trainables.tasks import _trial_result
 
-_audit_step = functools.cache(engines.audit_step)
+_audit_step = functools.cache(step_audit.audit_step)
 
 
 @pytest.fixture(autouse=True)
 def _fixed_keys(monkeypatch):
-    monkeypatch.setattr(engines, "audit_step", _audit_step)
+    monkeypatch.setattr(_trial_result, "audit_step", _audit_step)
     with fixed_keys(), medium_grids():
         yield
 

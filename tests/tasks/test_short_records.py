@@ -11,7 +11,7 @@ import pytest
 from tests.lines import write_lines
 from tests.tasks._pairs import prepared, tiny
 from trainables.data.texts import EncodedTexts
-from trainables.generation._material import UTTERANCES
+from trainables.generation.material import UTTERANCES
 from trainables.system.communication import Alone
 from trainables.training import train
 

@@ -89,7 +89,7 @@ class Utterances:
         return np.array([len(self.records[i][0]) for i in ids], dtype=np.int64)
 
     def batch(self, ids: np.ndarray) -> PackedBatch:
-        """See `engines._engine.Loader`."""
+        """See `engines.engine.Loader`."""
         words, tags, intents = zip(*(self.records[i] for i in ids), strict=True)
         lengths = np.array([len(each) for each in words])
         if self.keeps_inputs:
@@ -128,7 +128,7 @@ class Texts:
         return len(self.texts) - 1
 
     def batch(self, ids: np.ndarray) -> Any:
-        """See `engines._engine.Loader`."""
+        """See `engines.engine.Loader`."""
         if self.encoded is None or len(self.encoded) != len(self.texts):
             self.encoded = EncodedTexts(
                 self.texts, Letters(), max_tokens=MOST_CHARACTERS + 2

@@ -22,8 +22,8 @@ def ratio(psi: Floats, references: Moments, *, variance: Variance = "auto") -> F
     """The score of values [n] against the sums of reference models.
 
     A record that no reference has on one side takes the other side's mean, moved by the
-    mean distance between the sides: with k models of fair coins that is a share 2**-k
-    of the records.
+    mean distance between the sides: with k models of fair random membership that is a
+    share 2**-k of the records.
     """
     if variance == "auto":
         enough = references.num_models >= _MODELS_FOR_OWN_VARIANCE

@@ -28,14 +28,18 @@ def auc_of(attack: str) -> str:
 
 
 def attacks_on_models() -> list[str]:
-    """Names of the attacks, sorted, without the controls, which see no model."""
+    """Names of the registered attacks, sorted, without the controls: a control sees no
+    model, so its AUC measures how the split differs from chance and is no leakage. Only
+    these names enter the headline figure.
+    """
     names = catalogue.names("attacks")
     return [name for name in names if catalogue.kind_of("attacks", name) != "control"]
 
 
 def audited(split: SplitMode) -> str:
     """The name of the epsilon that a certified bound is about: swapped pairs test that
-    of replacing a record, coins of single records that of adding or removing one.
+    of replacing a record, random membership of single records that of adding or
+    removing one.
     """
     return EPSILON_REPLACE_ONE if split == "paired" else EPSILON
 
@@ -176,7 +180,10 @@ def oriented_attacks(metrics: Mapping[str, float | None]) -> list[Strongest]:
 
 
 def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
-    """The strongest attack among a trial's figures; None without one.
+    """The strongest attack among the figures `metrics` of one trial, by its oriented
+    AUC, ties by name; None without an attack on the model. Controls, which see no
+    model, do not count. Its interval holds for all attacks together, because the
+    largest of several is chosen.
 
     >>> found = strongest({"mia_shadow_auc": 0.132, "mia_shadow_auc_low": 0.1,
     ...     "mia_shadow_auc_high": 0.164, "mia_loss_threshold_auc": 0.6})

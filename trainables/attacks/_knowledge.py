@@ -11,7 +11,7 @@ import numpy as np
 
 from trainables import catalogue
 from trainables.attacks._signals import Signals
-from trainables.config.sections import SPLITS_WITH_COINS, SplitMode
+from trainables.config.sections import RANDOM_SPLITS, SplitMode
 from trainables.errors import InvalidInput
 
 if (
@@ -20,7 +20,7 @@ if (
     from scipy import sparse
 
 # A fixed split gives every trial the same members, so other trials carry no information
-# about a record that is in all of them or in none. Without a coin for each record there
+# about a record that is in all of them or in none. Without random membership of each record there
 # is no certificate.
 _WANTS_COINS = frozenset({"references", "coins"})
 
@@ -30,7 +30,7 @@ def valid_attacks(mode: SplitMode) -> frozenset[str]:
     return frozenset(
         name
         for name in catalogue.names("attacks")
-        if mode in SPLITS_WITH_COINS
+        if mode in RANDOM_SPLITS
         or not catalogue.entry("attacks", name).NEEDS & _WANTS_COINS
     )
 
@@ -58,7 +58,7 @@ def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:
     catalogue.entry("attacks", attack)  # raises for an unknown one
     if attack not in valid_attacks(mode):
         raise InvalidInput(
-            f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for the attack"
+            f"expected data.split {' or '.join(RANDOM_SPLITS)} for the attack"
             f" {attack}, got data.split={mode} (all its trials have the same members)"
         )
 

@@ -21,25 +21,25 @@ from trainables.attacks._knowledge import (
 )
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
-from trainables.config.sections import Sampling
+from trainables.dp.mechanism import Sampling
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.metrics import membership
 
 
 def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
-    """Raises: InvalidInput where the trials' masks are not independent fair coins.
+    """Raises: InvalidInput where the trials' masks are not independent and fair.
 
     Two trials with one mask, or a design that gives every record the same number of
-    trials, would reveal a target's coin through the others'. Refused are a correlation
-    of two masks beyond 6 standard errors, and a variance of a record's number of trials
-    outside 1/2 to 2 of a binomial's. Independent coins are refused with probability
-    below 1e-4. A record of a trial's population has no coin in it, and trials of one
-    `data.split_seed` have the same population.
+    trials, would reveal a target's membership through the others'. Refused are a
+    correlation of two masks beyond 6 standard errors, and a variance of a record's
+    number of trials outside 1/2 to 2 of a binomial's. Independent masks are refused
+    with probability below 1e-4. A record of a trial's population has no random
+    membership in it, and trials of one `data.split_seed` have the same population.
     """
     first = trials[0]
     rows = first.is_evaluated
-    if first.mode == "paired":  # the other of a pair repeats the coin
+    if first.mode == "paired":  # the other of a pair repeats the membership
         rows = rows & np.isin(
             np.arange(len(first)), one_run.pair_rows(np.where(rows, first.pairs, -1))[0]
         )
@@ -59,7 +59,7 @@ def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
     if n >= 500 and not 0.5 < spread < 2:
         raise InvalidInput(
             "expected independent membership masks, got a number of trials a record"
-            f" whose variance is {spread:.2f} of that of coins"
+            f" whose variance is {spread:.2f} of that of independent memberships"
         )
 
 
@@ -128,7 +128,7 @@ def sweep_scores(trials: Sequence[Signals]) -> list[dict[str, Floats]]:
     the one-run audit: linear in trials times records.
 
     Raises: InvalidInput for fewer than two trials, other records, or masks that are not
-    independent coins (other trials' masks would then tell the target's).
+    independent memberships (other trials' masks would then tell the target's).
     """
     every = {
         name: catalogue.entry("attacks", name) for name in catalogue.names("attacks")
@@ -181,8 +181,8 @@ def possible(
 
 def evaluation_rows(target: Signals) -> NDArray[np.int64]:
     """Rows that figures are measured on: in a fixed split as many members as
-    non-members, drawn without replacement; with coins all evaluated rows, as the coins
-    fell.
+    non-members, drawn without replacement; with random membership all evaluated rows,
+    as it fell.
     """
     evaluated = np.flatnonzero(target.is_evaluated)
     if target.mode not in ("paper", "official"):

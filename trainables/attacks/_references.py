@@ -30,7 +30,7 @@ class Moments:
 
     Values should be of the order of 1. They are rounded to a grid on which sums are
     exact, so that taking a model out leaves no rounding error that depends on its side,
-    which would tell its coin.
+    which would tell its membership.
     """
 
     count: NDArray[np.int64]

@@ -1,7 +1,7 @@
 """The outputs of a trained model that attacks read: numbers, never text.
 
 One inference pass computes them. The features need no label and have one width for
-every label set, so that an attack learnt on one corpus reads the signals of another.
+every label set, so that an attack fitted on one corpus reads the signals of another.
 """
 
 from __future__ import annotations

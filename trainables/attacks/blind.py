@@ -36,9 +36,9 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     found = np.empty(len(target))
     for fold in range(_FOLDS):
         tested = folds == fold
-        learnt = ~tested & target.is_evaluated
+        fitted = ~tested & target.is_evaluated
         model = LogisticRegression(C=1.0, solver="liblinear", tol=1e-3, random_state=0)
-        model.fit(texts[learnt], target.member[learnt])
+        model.fit(texts[fitted], target.member[fitted])
         # Folds differ in intercept, which is no property of a record.
         found[tested] = rankdata(model.decision_function(texts[tested])) / tested.sum()
     return found

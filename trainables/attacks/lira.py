@@ -2,7 +2,7 @@
 without it.
 
 Carlini et al. 2022, online. psi = log p - log(1 - p) of a record is near Gaussian over
-models; the other trials of the sweep, with independent coins, are draws with and
+models; the other trials of the sweep, with independent memberships, are draws with and
 without the record. The score is log N(psi; in) - log N(psi; out). Variances are one
 number for all records below 64 models (their rule), by record above.
 """

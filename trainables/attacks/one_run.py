@@ -1,13 +1,13 @@
 """A certified lower bound on epsilon from one training run (Steinke, Nasr & Jagielski
 2023).
 
-Every unit has an independent fair coin: a record that was in or out, or, in the
-`paired` split, a pair of which one was in. The attack guesses the coins of the r units
-with the most extreme scores; (epsilon, delta)-DP bounds the number of correct guesses.
-Coins of single records bound the add-or-remove epsilon, swapped pairs the replace-one
-epsilon.
+Every unit has an independent, fair membership: a record that was in or out, or, in the
+`paired` split, a pair of which one was in. The attack guesses the memberships of the r
+units with the most extreme scores; (epsilon, delta)-DP bounds the number of correct
+guesses. Random membership of single records bounds the add-or-remove epsilon, swapped
+pairs the replace-one epsilon.
 
-Valid for any score that does not use the target's own coins, and for a number of
+Valid for any score that does not use the target's own memberships, and for a number of
 guesses that was fixed beforehand.
 """
 
@@ -21,7 +21,8 @@ from scipy.stats import binom
 from trainables.attacks import _estimates, bavaria, rmia
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
-from trainables.config.sections import Sampling, SplitMode
+from trainables.config.sections import SplitMode
+from trainables.dp.mechanism import Sampling
 from trainables.errors import InvalidInput
 
 _LARGEST = 64.0  # no number of units that fits in memory certifies more
@@ -107,15 +108,15 @@ def all_scores(trials: Sequence[Signals]) -> list[Floats]:
 def audit(
     record_scores: Floats, signals: Signals, *, delta: float, num_trials: int = 1
 ) -> dict[str, float]:
-    """The figures of a guess of the coins of 5 % of the units of `signals`, by
+    """The figures of a guess of the memberships of 5 % of the units of `signals`, by
     `record_scores` [n].
 
     `ERROR` is divided by `num_trials`: all bounds of a sweep hold together with
-    probability 1 less it. The split has coins (see `comparable`).
+    probability 1 less it. The split has random membership (see `comparable`).
     """
-    evidence, coin = unit_scores(record_scores, signals)
+    evidence, is_first = unit_scores(record_scores, signals)
     order = np.argsort(-np.abs(evidence), kind="stable")
-    right = np.cumsum(((evidence > 0) == coin)[order])
+    right = np.cumsum(((evidence > 0) == is_first)[order])
     num = math.ceil(GUESSED_SHARE * len(order) - 1e-9)
     counts = len(order), num, int(right[num - 1])
     return {
@@ -152,11 +153,12 @@ def _bounds(counts: Sequence[int], *, delta: float, p: float) -> dict[str, float
 
 
 def unit_scores(record_scores: Floats, signals: Signals) -> tuple[Floats, Bools]:
-    """Evidence and coin of every unit, [m]: evidence > 0 guesses that the coin is True.
+    """Evidence and membership of every unit, [m]: evidence > 0 guesses True.
 
     A pair's evidence is the score of its first record (the lower id) minus that of its
-    second, and its coin whether the first was in. A single record's evidence is its
-    rank above the middle, so that both ends are guessed alike. Neither uses a coin.
+    second, and its membership whether the first was in. A single record's evidence is
+    its rank above the middle, so that both ends are guessed alike. Neither uses a
+    membership.
     """
     rows = np.flatnonzero(signals.is_evaluated)
     if signals.mode == "paired":
@@ -196,12 +198,12 @@ def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
 
 
 def comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> bool:
-    """Whether the split has coins and the mechanism an epsilon of the relation that
-    they bound.
+    """Whether the split has random membership and the mechanism an epsilon of the
+    relation that they bound.
 
-    Coins of single records bound the add-or-remove epsilon, which shuffling does not
-    have. With unit group a coin changes what is in a group, or in two, and neither adds
-    nor replaces one.
+    Random membership of single records bounds the add-or-remove epsilon, which
+    shuffling does not have. With unit group a membership changes what is in a group, or
+    in two, and neither adds nor replaces one.
     """
     if unit == "group":
         return False

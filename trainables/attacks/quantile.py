@@ -18,7 +18,7 @@ NEEDS = frozenset({"texts"})
 
 FALSE_POSITIVE_RATE = 0.1
 _COMPONENTS = 16
-FEWEST = 50  # population records below which no quantile can be learnt
+FEWEST = 50  # population records below which no quantile can be fitted
 _MOST = (
     2_000  # the regression is a linear program; more rows cost time and little error
 )
@@ -49,8 +49,8 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     model = QuantileRegressor(
         quantile=1 - FALSE_POSITIVE_RATE, alpha=1e-3, solver="highs"
     )
-    learnt = pool[:: max(1, -(-len(pool) // _MOST))]
-    model.fit(described[learnt], target.psi[learnt])
+    fitted = pool[:: max(1, -(-len(pool) // _MOST))]
+    model.fit(described[fitted], target.psi[fitted])
     return np.asarray(target.psi - model.predict(described))
 
 

@@ -22,7 +22,10 @@ _STARTS = TypeAdapter(tuple[Start, ...])
 
 
 def default_delta(num_records: int) -> float:
-    """1e-5, or 1 / (10 n) where that is smaller."""
+    """The delta of a guarantee where a config names none: 1e-5, or 1 / (10 n) for n =
+    `num_records` where that is smaller, so that publishing a whole record is never
+    within the claim (delta * n stays at most 0.1).
+    """
     return min(1e-5, 1.0 / (10.0 * num_records))
 
 
@@ -84,7 +87,7 @@ def _of_synthesis(
         first = synthesis.parse_epochs
         made = replace(made, stages=(first, training.epochs - first))
     method = catalogue.entry("generation", synthesis.method)
-    if method.READS_PROMPTS and made.claims_privacy:
+    if method.reads_prompts and made.claims_privacy:
         if synthesis.histogram == "dp":
             made = replace(
                 made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier
@@ -96,13 +99,18 @@ def _of_synthesis(
 
 
 def with_noise(config: TrialConfig, z: float) -> TrialConfig:
-    """The config with a noise multiplier that is a number."""
+    """The config with the noise multiplier `z` (standard deviation of the noise over
+    the clip norm) in place of a number or a target; every other field stays. It is
+    another trial with another id.
+    """
     privacy = config.privacy.model_copy(update={"noise_multiplier": z})
     return config.model_copy(update={"privacy": privacy})
 
 
 def claims_privacy(engine: str) -> bool:
-    """Whether an engine clips and adds noise; True for one that is not installed.
+    """Whether an engine of that name clips and adds noise, so that its trials have an
+    epsilon to account for. True for one that is not installed: a plan of another
+    installation must not show its trials as free of privacy, and fails later by name.
 
     >>> claims_privacy("not installed")
     True
@@ -120,7 +128,11 @@ def _decay_of(privacy: PrivacyConfig, epochs: int) -> tuple[float, ...]:
 
 
 def from_plain(fields: Mapping[str, Any]) -> Mechanism:
-    """A mechanism from the plain data of a card."""
+    """The mechanism of a privacy card or a ledger from its plain `fields`; lists become
+    tuples, and a field that did not exist when the card was written has its default.
+
+    Raises: InvalidInput where the fields are out of range or no theorem covers them.
+    """
     lists = {
         name: tuple(fields[name]) for name in ("noise_decay", "undeclared", "stages")
     }
@@ -158,7 +170,6 @@ def build_from(
     workers = training.num_workers
     refuse_large_batch(batch, num_records, undeclared=undeclared)
     microbatch = _microbatch_size(privacy, batch, workers)
-    check = catalogue.entry("engines", engine).check
     made = Mechanism(
         engine=engine,
         kind=cast(Kind, catalogue.kind_of("engines", engine)),
@@ -187,7 +198,7 @@ def build_from(
         num_steps=training.steps or 0,
         steps_per_epoch=min(training.evaluate_every, training.steps or 1),
     )
-    check(made)
+    privacy.check(made)
     return made
 
 

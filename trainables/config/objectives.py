@@ -1,4 +1,4 @@
-"""The figures that rank the trials of each task, as its shelf names them. Pure.
+"""The figures that rank the trials of each task, as its registry names them. Pure.
 
 A trial of intents and slots is compared by its semantic error rate, one that generates
 text by MAUVE against human text, because a loss would rank predictions instead of

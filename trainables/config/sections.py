@@ -1,72 +1,81 @@
 """The sections of a trial's config: records, model, mechanism, training, evaluation,
 text.
 
-A section is a union of the classes of its shelf's entries. Each is composed of the
-groups of fields here that its entry reads, and has constants in place of others that
+A section is a union of the classes of its registry. Each is composed of the groups of
+fields here that its component reads, and has constants in place of others that
 code of any entry asks for. Field names are those of the glossary; the text under a
 field is its meaning in `sweep fields` and in the reference.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.catalogue import NameOf
-from trainables.config.fields import (
+from trainables.catalogue import NameOf, load
+from trainables.dp.seeding import stream_seed, torch_seeded
+from trainables.errors import InvalidInput
+from trainables.fields import (
+    INTERNAL_DISCRIMINATOR,
     MAX_EPOCHS,
     MAX_NUMBER,
     MAX_RECORDS,
     MAX_ROWS,
     MAX_SEED,
     MAX_WIDTH,
+    Count,
     Frozen,
     Listed,
     PositiveFloat,
     ReadOnlyIf,
     fixed_fields,
 )
-from trainables.dp.mechanism import GroupScale, Normalise
-from trainables.dp.mechanism import NeighboringRelation as NeighboringRelation
-from trainables.dp.mechanism import NoiseCalibration as NoiseCalibration
-from trainables.dp.mechanism import Sampling as Sampling
 
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
-_SCALED: tuple[GroupScale, ...] = ("public", "first_step_noised", "first_step")
-SPLITS_WITH_COINS: tuple[SplitMode, ...] = (
+RANDOM_SPLITS: tuple[SplitMode, ...] = (
     "bernoulli",
     "paired",
-)  # one for each record or pair
-Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
+)  # random membership of each record, or of one of each pair
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
 EpochsOrNone = Annotated[int, Field(ge=0, le=MAX_EPOCHS)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000)]
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Depth = Annotated[int, Field(ge=1, le=1_000)]
-NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Share = Annotated[float, Field(gt=0, lt=1)]
-LEAST_TARGET_EPSILON = (
-    1e-6  # below, an epsilon is the rounding of the accountants' sums
-)
-INTERNAL_DISCRIMINATOR = Field(
-    exclude=True, repr=False
-)  # a tag that a config writes at its top, or never
 
 
 class DataConfig(Frozen):
-    """The records for training, validation and test. An entry of datasets adds its
-    fields.
+    """The fields of the records for training, validation and test, and what a data set
+    can do. A data set adds its fields and overrides the abilities in which it differs.
+    """
+
+    kind: ClassVar[str]
+    """frames: utterances with an intent and slots; pairs: utterances with a program"""
+    is_public: ClassVar[bool] = False
+    """whether its records are published; of private ones no size, label or message may
+    leave without an epsilon or a declaration
+    """
+    licence: ClassVar[str] = ""
+    """the licence of its records, for the card of an encoder that learned from them"""
+    source: ClassVar[str | None] = None
+    """where a public one is published, for who does not have it; None: nowhere"""
+    place: ClassVar[str]
+    """its file or folder under the data directory, where `path` names none"""
+    domains: ClassVar[tuple[str, ...] | None] = None
+    """the public list of its domains; use it for pairs whose prompts are domains, so
+    that the bins of a histogram do not come from the records
     """
 
     name: str
     """entry of trainables/data/datasets"""
     split: SplitMode = "paper"
     """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the
-    corpus' own parts; bernoulli, paired: a coin for each record, or matched pair, and
-    trial
+    corpus' own parts; bernoulli, paired: random membership of each record, or of one of
+    each matched pair, in each trial
     """
     split_seed: Seed = 0
     """seed of the split"""
@@ -77,16 +86,75 @@ class DataConfig(Frozen):
     privacy.unit=group); without it the size of private data is an unaccounted release
     """
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """The files to read in `path`, which are known before any is opened; empty for
+        records that are generated.
+
+        Raises: InvalidData where one is missing.
+        """
+        raise NotImplementedError
+
+    def read(self, path: Path) -> Iterator[Any]:
+        """The records in `path`, one after another in a fixed order: an `Utterance` of
+        kind frames, a `Pair` of kind pairs.
+
+        Raises: InvalidData with file and line, and without a record's text, for a file
+            that is missing or damaged.
+        """
+        raise NotImplementedError
+
+    def labels(self, path: Path) -> Any:
+        """The `LabelSchema` of the records in `path`, of kind frames.
+
+        Raises: InvalidInput for another kind; InvalidData as `read`.
+        """
+        raise InvalidInput(
+            f"expected a data set of utterances with labels, got data.name={self.name}"
+        )
+
+    def recipe(self) -> str | None:
+        """SHA-256 (hex) of everything that determines records that are generated; use
+        it where there are no files, because it then identifies the cached corpus. None:
+        there are files.
+        """
+        return None
+
+    def pool_size(self) -> int | None:
+        """The number of distinct records where it is public without opening them; None:
+        they would have to be counted.
+        """
+        return None
+
 
 class ModelConfig(Frozen):
-    """The model. An entry of models adds its fields."""
+    """The fields of a model, and what plans know of it without torch. A model adds its
+    fields and overrides the abilities in which it differs.
+    """
+
+    kind: ClassVar[str]
+    """frames: utterances to intents and slots; text: a language model"""
+    component: ClassVar[str]
+    """`module:class` of the model, whose `build` takes this config and the inputs of
+    `build` here
+    """
+    shadow_training: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-3}
+    """training of the shadow model that attacks one of kind frames"""
+    is_built_when_planned: ClassVar[bool] = False
+    """whether a plan builds the model once for its data; use it where building can fail
+    for reasons that no field shows
+    """
+    note: ClassVar[str | None] = None
+    """a sentence for every plan with this model; use it for what a user must provide"""
 
     name: str
     """entry of trainables/models"""
 
     @property
     def has_prior(self) -> bool:
-        """Whether the model says something of a record before any was trained on."""
+        """Whether the model says something of a record before any was trained on; use
+        it for a model whose initial scores read public texts. Only such a model can be
+        evaluated without training.
+        """
         return False
 
     @property
@@ -104,129 +172,47 @@ class ModelConfig(Frozen):
         """Whether weights are drawn at the start, or parts dropped in training."""
         return True
 
+    @property
+    def trains_part(self) -> bool:
+        """Whether public weights are trained only in part, or through adapters; use it
+        so that a trial checks that every trained weight has changed.
+        """
+        return False
 
-class NoiseDecay(Frozen):
-    """d(t), the factor on the noise multiplier at epoch t."""
+    @property
+    def own_code(self) -> str | None:
+        """The "module:function" of a user's code that the model runs; None: it runs
+        none. A saved model is opened only where the user names the same code.
+        """
+        return None
 
-    kind: Annotated[str, NameOf("schedules")] = "none"
-    """entry of trainables/dp/schedules"""
-    tau: NotNegative = 0.0
-    """decay rate per epoch (training.evaluate_every)"""
+    def require_usable(self, data: DataConfig) -> None:
+        """Refuse what no trial can train on `data`, before any is started; by default
+        nothing. Use it for files and packages that the fields name, and for an encoder
+        that was pretrained on these records, which no epsilon would cover.
 
-    @model_validator(mode="after")
-    def _none_has_no_tau(self) -> NoiseDecay:
-        if self.kind == "none" and self.tau != 0:
-            raise ValueError(f"expected tau=0 with kind=none, got tau={self.tau}")
-        return self
+        Raises: InvalidInput naming the field and what is allowed; InvalidData for
+            damaged files.
+        """
 
+    def missing(self) -> str | None:
+        """What is not installed that the model needs, and how to install it, as a
+        sentence without its full stop; None: nothing. Use it for extras, so that a plan
+        says it for all of its trials at once.
+        """
+        return None
 
-class GroupScaleConfig(Frozen):
-    """alpha_k, the scales of parameter groups before clipping. A name alone has the
-    defaults.
-    """
+    def build(self, **inputs: Any) -> Any:
+        """The model, on the CPU; equal inputs give equal weights. Of kind frames an
+        `NluModel` for the `schema` of the labels; of kind text an `LmModule` for a
+        `vocabulary` of so many ids and records of at most so many `positions`. What is
+        not loaded is drawn from the int `seed`.
 
-    name: GroupScale = "none"
-    """source of alpha_k: none: 1 for every group; public: the gradient of public
-    utterances; first_step_noised: the first step's release; first_step: the first raw
-    gradient (the paper's), which no epsilon covers
-    """
-    normalise: Annotated[Normalise, ReadOnlyIf(name=_SCALED)] = "unit"
-    """unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself"""
-    cap: Annotated[PositiveFloat | None, ReadOnlyIf(normalise="none")] = None
-    """public bound on alpha_k, which noise_calibration paper needs for a finite
-    epsilon
-    """
-
-    @model_validator(mode="before")
-    @classmethod
-    def _a_name(cls, fields: Any) -> Any:
-        return {"name": fields} if isinstance(fields, str) else fields
-
-
-_Unset = Field(exclude_if=lambda target: target is None)
-
-
-class Target(Frozen):
-    """Replaces a noise multiplier by the smallest z0 that meets one target."""
-
-    target_epsilon: Annotated[PositiveFloat | None, _Unset] = None
-    """epsilon of the trial; the smallest noise multiplier for it is calibrated"""
-    target_tpr: Annotated[Share | None, _Unset] = None
-    """true-positive rate of any membership test with at_fpr false positives"""
-    at_fpr: Annotated[Share, Field(ge=1e-3), ReadOnlyIf(target_tpr=float)] = 0.01
-    """false-positive rate of the test, less than target_tpr"""
-    target_advantage: Annotated[Share | None, _Unset] = None
-    """largest difference of true- and false-positive rate of any membership test"""
-
-    @model_validator(mode="after")
-    def _one(self) -> Target:
-        every = self.target_epsilon, self.target_tpr, self.target_advantage
-        if sum(each is not None for each in every) != 1:
-            raise ValueError(
-                "expected one of target_epsilon, target_tpr and target_advantage"
-            )
-        if self.target_tpr is not None and self.target_tpr <= self.at_fpr:
-            raise ValueError(
-                f"expected target_tpr above at_fpr={self.at_fpr:g}, which a guess"
-                f" reaches whatever the noise is, got {self.target_tpr:g}"
-            )
-        return self
-
-
-class DeltaConfig(Frozen):
-    """What every engine reads of the mechanism. None means the engine's default."""
-
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _none_is_the_default(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        return {name: value for name, value in fields.items() if value is not None}
-
-
-class DrawnConfig(DeltaConfig):
-    """The mechanism of an engine that draws records."""
-
-    sampling: Sampling | None = None
-    """how records are assigned to steps; full: all in every step (expected_batch_size =
-    n)
-    """
-    unit: Literal["record", "group"] = "record"
-    """privacy unit in which neighbouring data sets differ"""
-    max_records_per_group: Annotated[Count, ReadOnlyIf(unit="group")] = 1
-    """largest number of records per group"""
-    reproducible_noise: bool = False
-    """for tests: noise from the public seed, so epsilon is infinite"""
-
-
-class PrivacyConfig(DrawnConfig):
-    """The mechanism of an engine that clips and adds noise."""
-
-    max_grad_norm: PositiveFloat = 1.0
-    """clip norm C"""
-    noise_multiplier: NotNegative | Target = 1.0
-    """noise multiplier z0 at epoch 0"""
-    noise_decay: NoiseDecay = NoiseDecay()
-    group_scale: GroupScaleConfig = GroupScaleConfig()
-    noise_calibration: NoiseCalibration | None = None
-    """standard deviation of noise of each of N workers: paper: C z / N; central: C z /
-    sqrt(N)
-    """
-    neighboring_relation: NeighboringRelation | None = None
-    """difference between neighbouring data sets; default: that of the sampling"""
-    microbatch_size: Count | None = None
-    """records whose mean gradient is clipped as one; default: 1 or a worker's whole
-    batch
-    """
-    secure_noise: bool = True
-    """draw noise from AES-256-CTR on every device; false: a GPU's own generator, which
-    is faster, no cipher, and ends near 6.7 standard deviations (a CPU ignores it)
-    """
-    accountant: str | None = None
-    """entry of trainables/dp/accounting; default: the tightest sound one"""
+        Raises: InvalidInput where a file, an encoder or a size does not fit;
+            InvalidData where files are damaged.
+        """
+        with torch_seeded(stream_seed(inputs["seed"], "model", self.name)):
+            return load(self.component).build(self, **inputs)
 
 
 class TotalNoise(Frozen):
@@ -257,8 +243,10 @@ def _pieces(given: dict[str, Any]) -> int:
 
 
 class TrainingConfig(WorkersConfig):
-    """The optimisation of a trial, counted in epochs, or in steps of which an epoch is
-    a piece.
+    """The fields of `training`: the optimisation of a trial. Its length is counted in
+    epochs, or in `steps`, of which `evaluate_every` make an epoch. Batch sizes are in
+    records over all workers; the learning rate is a number, or follows from the noise.
+    No field but the number of steps, batch and workers changes what is released.
     """
 
     name: Annotated[Literal["with steps"], INTERNAL_DISCRIMINATOR] = "with steps"
@@ -321,7 +309,10 @@ class NoTraining(WorkersConfig):
 
 
 class EvaluationConfig(Frozen):
-    """The evaluation after training."""
+    """The fields of `evaluation`: what is measured after training, on the test part and
+    by attacks. None of them changes the trained weights or the epsilon; figures of
+    attacks read private records and are for the curator.
+    """
 
     attacks: Listed[Annotated[str, NameOf("attacks")]] | None = None
     """entries of trainables/attacks; default: all that the split allows"""
@@ -338,7 +329,10 @@ class EvaluationConfig(Frozen):
 
 
 class TextConfig(Frozen):
-    """The generation of utterances, with task=synthesis: what every method reads."""
+    """The fields of `synthesis` that every method reads: the public part and its
+    pretraining, the vocabulary, adapters, and how many utterances are drawn and how.
+    Lengths are in tokens, epochs in passes over the public texts.
+    """
 
     measuring_parser_epochs: EpochsOrNone = 8
     """epochs of the parser of held-out human text that evaluates generated text; 0: no
@@ -408,7 +402,10 @@ class ProgramsConfig(Frozen):
 
 
 class SynthesisConfig(TextConfig, StagedConfig, PromptedConfig, ProgramsConfig):
-    """All that code of any method asks for."""
+    """All fields of `synthesis` that code of any method asks for. A method's own class
+    has a part of them, and constants in place of the others (`fixed_fields`); a config
+    has the section only with task=synthesis.
+    """
 
     method: str = "one_stage"
     """entry of trainables/generation"""

@@ -1,8 +1,8 @@
 """The configuration of a trial, frozen and fully typed. `TrialConfig.id` names its
 outcome.
 
-Pure data: no torch, no disk. A section is a union over the classes of a shelf's
-entries, of which the entry's name is the tag; for `privacy` and `training` that is the
+Pure data: no torch, no disk. A section is a union over the classes of a registry, of
+which the component's name is the tag; for `privacy` and `training` that is the
 `engine` of the config.
 """
 
@@ -19,50 +19,55 @@ from pydantic import AfterValidator, BaseModel, Field, create_model, model_valid
 
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config.fields import Frozen, validated, written_fields
 from trainables.config.sections import (
-    SPLITS_WITH_COINS,
+    RANDOM_SPLITS,
     EvaluationConfig,
     NoTraining,
     TotalNoise,
 )
 from trainables.config.sections import DataConfig as DataConfig
 from trainables.config.sections import ModelConfig as ModelConfig
-from trainables.config.sections import NoiseDecay as NoiseDecay
-from trainables.config.sections import PrivacyConfig as PrivacyConfig
 from trainables.config.sections import SynthesisConfig as SynthesisConfig
-from trainables.config.sections import Target as Target
 from trainables.config.sections import TrainingConfig as TrainingConfig
+from trainables.dp.engines.configs import NoiseDecay as NoiseDecay
+from trainables.dp.engines.configs import PrivacyConfig as PrivacyConfig
+from trainables.dp.engines.configs import Target as Target
 from trainables.dp.mechanism import COUNTED_BY_STEPS
+from trainables.fields import Frozen, validated, written_fields
 
-# Of each section with entries: their shelf, and the path that names the entry.
-SHELVES = {
+# Of each section with components: their registry, and the path that names one.
+REGISTRIES = {
     "data": "datasets",
     "model": "models",
     "privacy": "engines",
     "training": "engines",
     "synthesis": "generation",
 }
-TAGS = {s: "engine" if of == "engines" else f"{s}.name" for s, of in SHELVES.items()}
+TAGS = {s: "engine" if of == "engines" else f"{s}.name" for s, of in REGISTRIES.items()}
 TAGS["synthesis"] = "synthesis.method"
 
 
 def class_of(section: str, entry: str) -> type[Frozen]:
-    """The class of a section with an entry."""
+    """The class of a `section` ("data", "model", "privacy", "training", "synthesis")
+    with the component named `entry`: the fields that may be written there, and what the
+    component can do.
+
+    Raises: InvalidInput for an unknown name.
+    """
     if section == "training":
         return (
             NoTraining
             if catalogue.kind_of("engines", entry) == "prior"
             else TrainingConfig
         )
-    return cast(type[Frozen], catalogue.entry(SHELVES[section], entry).Config)
+    return cast(type[Frozen], catalogue.entry(REGISTRIES[section], entry))
 
 
 def union_of(section: str, *, kind: str | None = None) -> Any:
     """The type of a section: one of the classes of its entries, of one `kind` if
     given.
     """
-    names = catalogue.names(SHELVES[section], kind=kind)
+    names = catalogue.names(REGISTRIES[section], kind=kind)
     every = tuple(dict.fromkeys(class_of(section, name) for name in names))
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
     shared = AfterValidator(_share)
@@ -90,11 +95,18 @@ if (
     Training = TrainingConfig
     Synthesis = SynthesisConfig
 else:
-    Data, Model, Privacy, Training, Synthesis = map(union_of, SHELVES)
+    Data, Model, Privacy, Training, Synthesis = map(union_of, REGISTRIES)
 
 
 class TrialConfig(Frozen):
-    """One trial. Two configs with equal `id` have results of the same law."""
+    """One trial, whole: its task, engine and sections, each of the class of the
+    component that it names. Two configs with equal `id` have results of the same law,
+    so a finished one is not run again. Parsing refuses what no trial could run: kinds
+    that do not fit the task, undeclared sizes that would leak, fields that nothing
+    reads.
+
+    Raises: ValidationError; `parse` makes one sentence of it.
+    """
 
     task: Annotated[str, NameOf("tasks")] = catalogue.default("tasks")
     """entry of trainables/tasks"""
@@ -122,7 +134,7 @@ class TrialConfig(Frozen):
         generates = getattr(task, "generation", False)
         return fields | {
             section: _named(section, fields.get(section, {}), entry_of(section, fields))
-            for section in SHELVES
+            for section in REGISTRIES
             if section != "synthesis" or generates or section in fields
         }
 
@@ -131,7 +143,7 @@ class TrialConfig(Frozen):
         task = catalogue.about("tasks", self.task)
         for section, own in (("data", self.data.name), ("model", self.model.name)):
             able = catalogue.names(
-                SHELVES[section], kind=getattr(task, SHELVES[section])
+                REGISTRIES[section], kind=getattr(task, REGISTRIES[section])
             )
             if own not in able:
                 raise ValueError(
@@ -140,7 +152,7 @@ class TrialConfig(Frozen):
                 )
         engines = catalogue.names("engines")
         able = tuple(
-            n for n in engines if self.task in catalogue.entry("engines", n).TASKS
+            n for n in engines if self.task in catalogue.entry("engines", n).tasks
         )
         if self.engine not in able:
             raise ValueError(
@@ -178,17 +190,17 @@ class TrialConfig(Frozen):
         what = ""
         if privacy.unit == "group":  # which only their owner can count
             what = "the number of groups with privacy.unit=group"
-        elif is_full and not catalogue.entry("datasets", data.name).PUBLIC:
+        elif is_full and not data.is_public:
             what = "n with privacy.sampling=full on private data (every step would reveal a count)"
         if what and data.num_records is None:
             raise ValueError(f"expected data.num_records to declare {what}, got none")
         for attack in self.evaluation.attacks or ():
             needs = catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}
             if (
-                needs and data.split not in SPLITS_WITH_COINS
+                needs and data.split not in RANDOM_SPLITS
             ):  # which have one for each record
                 raise ValueError(
-                    f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for"
+                    f"expected data.split {' or '.join(RANDOM_SPLITS)} for"
                     f" evaluation.attacks={attack}, got data.split={data.split}"
                 )
         return self
@@ -216,7 +228,7 @@ class TrialConfig(Frozen):
                 )
         if self.data.split == "paired":
             raise ValueError(
-                "expected data.split bernoulli with task=synthesis for coins, or paper"
+                "expected data.split bernoulli (random membership) with task=synthesis, or paper"
                 " and official for the corpus' own parts, got paired"
             )
         if self.evaluation != EvaluationConfig():
@@ -248,7 +260,7 @@ class TrialConfig(Frozen):
             self.model.is_random
             or (privacy.sampling, privacy.unit) != ("full", "record")
             or privacy.noise_multiplier != 0
-            or self.data.split in SPLITS_WITH_COINS
+            or self.data.split in RANDOM_SPLITS
         )
 
     @property
@@ -270,7 +282,7 @@ class TrialConfig(Frozen):
 
 def _named(section: str, part: Any, entry: Any) -> Any:
     """A section's fields with the tag that discriminates its union."""
-    if SHELVES[section] != "engines":
+    if REGISTRIES[section] != "engines":
         tag = TAGS[section].rpartition(".")[2]
         return {tag: entry, **part} if isinstance(part, dict) else part
     if isinstance(part, Frozen):  # it may be another engine's
@@ -288,44 +300,61 @@ def _named(section: str, part: Any, entry: Any) -> Any:
 
 
 def parse(fields: dict[str, Any]) -> TrialConfig:
-    """A config from plain data. Raises: InvalidInput, one sentence for the first
-    problem.
+    """The config of plain data, as a space, a saved trial or a command line has it;
+    fields that are left out have their defaults, and equal sections of several configs
+    are one object.
+
+    Raises: InvalidInput, one sentence for the first problem, with the nearest name for
+        an unknown one.
     """
     return validated(TrialConfig.model_validate, fields)
 
 
 def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
-    """The name of the entry that owns a section of a config; the entry may not
-    exist.
+    """The name of the component that owns a `section` of a config's plain `fields`, or
+    the default one where none is named. It need not exist, and may be no text: the
+    caller refuses it in its own words.
     """
     found: Any = fields
     for part in TAGS[section].split("."):
         found = found.get(part) if isinstance(found, dict) else None
-    return catalogue.default(SHELVES[section]) if found is None else found
+    return catalogue.default(REGISTRIES[section]) if found is None else found
 
 
 def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
-    """The fields that a section has with this entry; None where there is no such
-    entry.
+    """The names of the fields that a `section` has with the component `name`, as they
+    are written and in their order; None where there is no such component. Used to sort
+    a space's axes by the trials that read them.
     """
-    if name not in catalogue.names(SHELVES[section]):
+    if name not in catalogue.names(REGISTRIES[section]):
         return None
     return written_fields(class_of(section, name))
 
 
 def is_field(section: str, name: str) -> bool:
-    """Whether any entry that can own the section has this field."""
-    every = catalogue.names(SHELVES[section])
+    """Whether any component that can own the `section` has a field of this `name`, as
+    it is written. It tells a typo from a field that belongs to another component, which
+    a space may set for some of its trials alone.
+    """
+    every = catalogue.names(REGISTRIES[section])
     return any(name in written_fields(class_of(section, each)) for each in every)
 
 
 def data_config(**fields: Any) -> DataConfig:
-    """The section `data` alone, as `part`."""
+    """The section `data` alone from its fields, `name` among them, as a config of a
+    trial would have it: a data set that can be read without a trial.
+
+    Raises: InvalidInput for the first thing that is wrong.
+    """
     return cast(DataConfig, part("data", fields))
 
 
 def model_part(**fields: Any) -> ModelConfig:
-    """The section `model` alone, as `part`."""
+    """The section `model` alone from its fields, `name` among them, as a config of a
+    trial would have it: a model that can be built without a trial.
+
+    Raises: InvalidInput for the first thing that is wrong.
+    """
     return cast(ModelConfig, part("model", fields))
 
 
@@ -334,8 +363,8 @@ def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
     and `training` are those of an engine. Raises: InvalidInput, one sentence for the
     first thing that is wrong.
     """
-    named = _named(section, fields, engine or catalogue.default(SHELVES[section]))
-    alone = _alone(section, catalogue.names(SHELVES[section]))
+    named = _named(section, fields, engine or catalogue.default(REGISTRIES[section]))
+    alone = _alone(section, catalogue.names(REGISTRIES[section]))
     return getattr(validated(alone.model_validate, {section: named}), section)
 
 

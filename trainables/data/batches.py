@@ -3,8 +3,8 @@ padding.
 
 Dropout masks and the choice among a group's records come from a public seed and the key
 of a text. Keyed by the record's index in the corpus, an added record would change the
-coins of all later records, and the sum by more than the bound of one record. Keyed by
-the text, they are a function of the record.
+random numbers of all later records, and the sum by more than the bound of one record.
+Keyed by the text, they are a function of the record.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ class PackedBatch(Batch):
 
 
 class FeatureTable(Protocol):
-    """A model's features of each distinct token of a corpus."""
+    """A model's features of each distinct token of a corpus, computed once, from which
+    batches are collated by token id. A model makes it in `feature_table(types)`; it
+    must give a token the same features whatever else is in the corpus or in the batch.
+    """
 
     def collate(
         self, token_ids: NDArray[np.int32], lengths: NDArray[np.int64]
@@ -98,8 +101,10 @@ class FeatureTable(Protocol):
 def batch_of_texts(
     texts: Sequence[Sequence[str]], table: Callable[[Sequence[str]], FeatureTable]
 ) -> PackedBatch:
-    """A batch without labels of texts, each of its tokens; `table` of their distinct
-    ones.
+    """A batch without labels of `texts`, each a sequence of at least one token, in
+    their order. `table` makes the features of their distinct tokens, which are sorted
+    first. For states and scores of texts that belong to no corpus; intents, tags and
+    text keys are 0.
     """
     types = sorted({token for text in texts for token in text})
     place = {token: number for number, token in enumerate(types)}
@@ -130,7 +135,11 @@ class Columns(Protocol):
 
 
 class Loader:
-    """Cuts batches of a corpus, ready for one model."""
+    """Cuts batches of a `corpus` for one model, whose inputs come from `table`:
+    features of distinct tokens, or of whole records. Records are asked for by id, in
+    any order and any number of times; labels that the schema lacks are -1. Nothing of a
+    batch is kept.
+    """
 
     def __init__(self, corpus: Columns, table: FeatureTable | RecordTable) -> None:
         self._corpus = corpus

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables import catalogue
 from trainables.config.sections import DataConfig
 from trainables.data import storage
 from trainables.data.bio import slots_lenient
@@ -134,19 +133,16 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     Raises: InvalidData for a file that is missing or damaged; InvalidInput where
     `max_records` exceeds the records there are.
     """
-    entry = _entry(config)
     path = data_path(config, data_dir=data_dir)
-    files: tuple[Path, ...] = entry.files(path, config=config)
+    files = config.files(path)
     schema = label_schema(config, data_dir=data_dir)
-    # A made corpus has no files; its grammar, seed and size identify it.
-    made_of = None if files else entry.recipe(config)
     states = [_state(file) for file in files]
     labels = asdict(schema)
     del labels["tokenize"]  # it does not change the encoded corpus
-    key = digest_of([_FORMAT, config.name, states, made_of, labels])[:16]
+    key = digest_of([_FORMAT, config.name, states, config.recipe(), labels])[:16]
 
     def encode(folder: Path) -> None:
-        storage.write(folder, entry.read(path, config=config), schema=schema)
+        storage.write(folder, config.read(path), schema=schema)
 
     folder = make_once(cache_dir, f"{config.name}-{key}", encode)
     columns = storage.read(folder)
@@ -165,13 +161,13 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
 
 
 def data_path(config: DataConfig, *, data_dir: Path) -> Path:
-    """The path of the corpus: `config.path`, below `data_dir` if it is there, else the
-    default.
+    """The file or folder of a config's records: `data.path` where it is given, taken
+    below `data_dir` if it is there and else as it is, otherwise the data set's usual
+    place under `data_dir`. It need not exist.
     """
     given = path_of(config)
     if given is None:
-        place: str = _entry(config).default_path()
-        return data_dir / place
+        return data_dir / config.place
     return _place(given, data_dir)
 
 
@@ -182,8 +178,7 @@ def label_schema(config: DataConfig, *, data_dir: Path) -> LabelSchema:
     """
     if isinstance(config, FramesConfig) and config.schema_file is not None:
         return read_schema(_place(config.schema_file, data_dir))
-    entry, path = _entry(config), data_path(config, data_dir=data_dir)
-    found: LabelSchema = entry.schema(path, config=config)
+    found: LabelSchema = config.labels(data_path(config, data_dir=data_dir))
     return found
 
 
@@ -194,16 +189,12 @@ def undeclared_inputs(config: DataConfig, *, schema: LabelSchema) -> tuple[str, 
         reasons.append(
             "the label sets were read from the private records (no data.schema_file)"
         )
-    if not _entry(config).PUBLIC and config.num_records is None:
+    if not config.is_public and config.num_records is None:
         reasons.append(
             "the number of training records was counted on the private records"
             " (no data.num_records)"
         )
     return tuple(reasons)
-
-
-def _entry(config: DataConfig) -> Any:
-    return catalogue.entry("datasets", config.name)
 
 
 def _place(path: str, data_dir: Path) -> Path:
@@ -222,7 +213,7 @@ def _subset(
     """
     n, wanted = columns.meta["num_records"], config.max_records
     assert wanted is not None  # ensured by the caller
-    refuse_too_many(wanted, n, public=_entry(config).PUBLIC)
+    refuse_too_many(wanted, n, public=config.is_public)
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
     name = f"{folder.name}-{wanted}-{config.split_seed}"
     made = make_once(
@@ -232,7 +223,11 @@ def _subset(
 
 
 def make_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name`, made atomically by one process while the others wait."""
+    """The folder `name` in `cache_dir`, which `make` fills on the first call, in a
+    temporary folder that then takes its name: it appears whole or not at all. One
+    process makes it while the others wait; a later call returns it unread. Only its
+    owner can open it.
+    """
     folder = cache_dir / name
     if folder.exists():
         return folder

@@ -4,8 +4,8 @@ The first available part of the official split is trained on, the last one is th
 text that generated text is compared with; a corpus of one part is cut 4:1. A uniform
 share of the training part is declared public (Mireshghallah et al. 2022 take a tenth).
 With `data.split: bernoulli` a trial trains on about half of the private part, by an
-independent fair coin for each record and trial, so that its release can be audited with
-the other half.
+independent, fair membership of each record and trial, so that its release can be
+audited with the other half.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class PairSplit:
 
     `private` are the records that an epsilon covers. `reference` is human text that is
     neither validated nor tested on, for training a measuring parser. `held_out` are the
-    records excluded from `private` by their coin; empty without coins.
+    records excluded from `private` by random membership; empty without it.
     """
 
     private: Ids
@@ -50,10 +50,10 @@ def split_pairs(
     *,
     mask_seed: int | None = None,
 ) -> PairSplit:
-    """The split of a corpus, by `data.split_seed`; `mask_seed` seeds the trial's coins.
-    Without it all records of the pool of coins are `private`. Raises: InvalidInput
-    where there is no private record, or a named function does not occur in the training
-    part.
+    """The split of a corpus, by `data.split_seed`; `mask_seed` seeds the trial's
+    memberships. Without it all records of the pool of random members are `private`.
+    Raises: InvalidInput where there is no private record, or a named function does not
+    occur in the training part.
     """
     training, human = _parts(corpus, data)
     order = generator(data.split_seed, "public").permutation(training)
@@ -96,8 +96,8 @@ def num_private_records(
     corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig
 ) -> tuple[int, tuple[str, ...]]:
     """n of a mechanism, declared or counted, and the reason why a count is an
-    unaccounted release. With coins it is the expected number, because the realised one
-    is private.
+    unaccounted release. With random membership it is the expected number, because the
+    realised one is private.
 
     Raises: InvalidInput as `split_pairs` does, where they are counted.
     """

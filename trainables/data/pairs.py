@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 
 from trainables import catalogue
 from trainables.config.sections import DataConfig
-from trainables.data.configs import PairFiles, refuse_too_many
+from trainables.data.configs import FromFiles, refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import PART_NAMES, Part
 from trainables.data.storage import PARTS, normalise
@@ -51,7 +51,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairCorpus:
-    """Pairs in a fixed order. The texts are private unless `public`."""
+    """Pairs of an utterance and its program, in memory, in the order of their files;
+    `public` says whether they are published. Columns (`utterances`, `programs`,
+    `parts`, `domains`) have one value a record. Equal pairs in equal order have equal
+    `fingerprint`s.
+    """
 
     name: str
     pairs: tuple[Pair, ...] = field(repr=False)
@@ -109,16 +113,15 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
     Raises: InvalidInput for a corpus of another kind or more records than there are;
     InvalidData for a file that is missing or damaged.
     """
-    entry = catalogue.entry("datasets", config.name, kind="pairs")
-    path = data_path(config, data_dir=data_dir)
-    pairs = tuple(entry.read(path, config=config))
+    catalogue.entry("datasets", config.name, kind="pairs")  # raises for another kind
+    pairs = tuple(config.read(data_path(config, data_dir=data_dir)))
     if not pairs:
         raise InvalidInput(f"expected at least one pair in {config.name}, got none")
-    found = PairCorpus(config.name, pairs, entry.PUBLIC)
+    found = PairCorpus(config.name, pairs, config.is_public)
     wanted = config.max_records
     if wanted is None or wanted == len(found):
         return found
-    refuse_too_many(wanted, len(found), public=entry.PUBLIC)
+    refuse_too_many(wanted, len(found), public=config.is_public)
     order = generator(config.split_seed, "subset").permutation(len(found))
     return found.select(sorted(order[:wanted].tolist()))
 
@@ -198,31 +201,31 @@ def read_pairs(
         yield pair
 
 
-@dataclass(frozen=True)
-class PairSet:
-    """The functions of a data set's file, for pairs at one place."""
+class PairFiles(FromFiles):
+    """The base of data sets of pairs of an utterance and its program in files. A
+    subclass states its `place`, and whether it is public; one whose files lack domains
+    overrides `domain_of`.
+    """
 
-    place: str
-    domain_of: Callable[[str, str], str | None] | None = None
+    kind = "pairs"
 
-    def default_path(self) -> str:
-        """Place under the data directory; `data.path` may name another."""
-        return self.place
+    @staticmethod
+    def domain_of(program: str, agent: str) -> str | None:
+        """The domain of a pair whose file names none, from its program and what the
+        agent said before; by default unknown.
+        """
+        return None
 
-    def files(self, path: Path, *, config: PairFiles) -> tuple[Path, ...]:
-        """The files to read. Raises: InvalidData where one is missing."""
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """As `pair_files`."""
         return pair_files(path)
 
-    def read(self, path: Path, *, config: PairFiles) -> Iterator[Pair]:
+    def read(self, path: Path) -> Iterator[Pair]:
         """All available parts, in the order of the files. Raises: InvalidData, see
         `read_pairs`.
         """
         for file in pair_files(path):
             yield from read_pairs(file, domain_of=self.domain_of)
-
-    def pool_size(self, config: PairFiles) -> int | None:
-        """None: it depends on the available parts, or is a count of private records."""
-        return None
 
 
 def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

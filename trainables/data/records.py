@@ -28,7 +28,11 @@ NO_INTENT = ""  # the intent of every record of a corpus that has slots alone
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One record: `tokens` and `tags` (BIO) have equal length, at least 1."""
+    """One record of kind frames: `tokens` and their BIO `tags`, equally many and at
+    least one, and the `intent` of the whole (`NO_INTENT` in a corpus of slots alone).
+    `part` is that of the official split; `group` is the key of the person or session it
+    belongs to, where that is the unit of privacy.
+    """
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -99,8 +103,9 @@ Slot = tuple[str, int, int]  # name, first token, one past the last token
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The meaning of an utterance: one intent and slots as (name, start, end) in
-    tokens.
+    """The meaning of an utterance as metrics compare it: one `intent`, and `slots` as
+    (name, first token, one past the last token), in the order of the tokens. The words
+    themselves are no part of it.
     """
 
     intent: str

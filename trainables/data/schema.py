@@ -8,13 +8,11 @@ the data directory.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from trainables.data.configs import FrameFiles
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.tokenization import TOKENIZATIONS
 from trainables.errors import InvalidData, kind_of, quote
@@ -27,14 +25,15 @@ def shipped_size(name: str, place: str, *, of: str = "pool_size") -> int | None:
     """Distinct utterances of a public corpus at its usual place, or those of its
     official training part (`train_size`); None where they are not known.
     """
-    size: int | None = _shipped(name).get(of, {}).get(place)
+    size: int | None = shipped(name).get(of, {}).get(place)
     return size
 
 
 def read_schema(path: Path) -> LabelSchema:
-    """A user's own schema: public by declaration.
+    """The label schema in a user's own JSON file, which is public by declaration:
+    whoever names it says that it does not depend on the private records.
 
-    Raises: InvalidData naming the file and what is wrong.
+    Raises: InvalidData naming data.schema_file, the file and what is wrong in it.
     """
     try:
         fields = read_json(path, max_bytes=_MAX_BYTES)
@@ -58,64 +57,10 @@ def schema_of(
     )
 
 
-@dataclass(frozen=True)
-class OwnSet:
-    """The functions of the file of a user's own data set; usually `data.path` names its
-    place.
-    """
-
-    place: str
-    read: Callable[..., Iterator[Utterance]]
-
-    def default_path(self) -> str:
-        """Place under the data directory."""
-        return self.place
-
-    def schema(self, path: Path, *, config: FrameFiles) -> LabelSchema:
-        """The labels found in the private records: a release that no epsilon covers."""
-        found = self.read(path, config=config)
-        return schema_of(found, source=f"read from {path}", public=False)
-
-    def pool_size(self, config: FrameFiles) -> int | None:
-        """Not known without counting private records."""
-        return None
-
-
-@dataclass(frozen=True)
-class ShippedSet:
-    """The functions of a public data set's file whose labels and size are shipped, by
-    its usual place under the data directory. `read` gives the labels of another file or
-    folder, which count where they are not all among the shipped ones.
-    """
-
-    name: str
-    place: str
-    read: Callable[..., Iterator[Utterance]] | None = None
-
-    def default_path(self) -> str:
-        """Place under the data directory."""
-        return self.place
-
-    def schema(self, path: Path, *, config: FrameFiles) -> LabelSchema:
-        """The union of the labels over all parts."""
-        shipped = parse_schema(_shipped(self.name), f"{self.name}.json")
-        if config.path is None or self.read is None:
-            return shipped
-        source = f"all labels of {path.name}"
-        found = schema_of(self.read(path, config=config), source=source, public=True)
-        is_known = {*found.intents} <= {*shipped.intents} and {*found.slots} <= {
-            *shipped.slots
-        }
-        return shipped if is_known else found
-
-    def pool_size(self, config: FrameFiles) -> int | None:
-        """Distinct utterances at the usual place; None elsewhere."""
-        return shipped_size(self.name, self.place) if config.path is None else None
-
-
 def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
-    """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place. By
-    hand, because the format leaves out what is as usual.
+    """The text of a schema file, which `read_schema` reads back. `sizes` are
+    `pool_size` and `train_size`, numbers of distinct utterances by place under the data
+    directory, for corpora that ship. Fields that are as usual are left out.
     """
     fields: dict[str, Any] = {"source": schema.source, **sizes}
     if schema.tokenize != "space":
@@ -125,7 +70,8 @@ def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
 
 
-def _shipped(name: str) -> dict[str, Any]:
+def shipped(name: str) -> dict[str, Any]:
+    """The plain data of the schema that ships for a corpus; empty where none does."""
     file = resources.files("trainables.data.schemas").joinpath(f"{name}.json")
     fields: dict[str, Any] = (
         json.loads(file.read_text("utf-8")) if file.is_file() else {}
@@ -134,7 +80,11 @@ def _shipped(name: str) -> dict[str, Any]:
 
 
 def parse_schema(fields: object, where: str) -> LabelSchema:
-    """The schema of plain data. Raises: InvalidData naming `where` and the field."""
+    """The label schema of plain data, with `where` it comes from for messages. Names
+    must be distinct and not blank, and there must be an intent or a slot.
+
+    Raises: InvalidData naming `where`, the field and what was expected.
+    """
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {kind_of(fields)}")
     known = {"intents", "slots", "source", "tokenize", "pool_size", "train_size"}

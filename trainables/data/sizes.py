@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from trainables import catalogue
 from trainables.config.sections import DataConfig
 from trainables.data.configs import path_of
 from trainables.data.corpus import Corpus
@@ -20,31 +19,30 @@ def declared_pool_size(config: DataConfig) -> int | None:
     A generated corpus has exactly the configured number. `max_records` limits how many
     are used.
     """
-    entry = catalogue.entry("datasets", config.name)
-    size: int | None = entry.pool_size(config)
+    size = config.pool_size()
     return None if size is None else min(size, config.max_records or size)
 
 
 def declared_training_size(config: DataConfig) -> int | None:
-    """Training records n, known without opening the data; None where they would be
-    counted.
+    """The number n of training records that is known without opening the data: the
+    declared `data.num_records`, or that of a public corpus at its usual place by its
+    size and the split. None where the records would have to be counted, which for
+    private data is a release.
     """
     if config.num_records is not None:
         return config.num_records
     if config.split == "official":
         if path_of(config) is not None or config.max_records is not None:
             return None
-        place = catalogue.entry("datasets", config.name).default_path()
-        return shipped_size(config.name, place, of="train_size")
+        return shipped_size(config.name, config.place, of="train_size")
     pool = declared_pool_size(config)
     return None if pool is None else training_size(pool, config)
 
 
 def num_training_records(config: DataConfig, corpus: Corpus) -> int:
-    """n as declared, or else by the corpus' size (see `Corpus.undeclared`).
-
-    In the modes with coins it is the expected number, not the realised one of this
-    trial.
+    """The number n of training records of a trial, as declared or else by the `corpus`'
+    size, whose use of private records `Corpus.undeclared` states. With random
+    membership it is the expected number and not this trial's own, which is secret.
     """
     declared = declared_training_size(config)
     if declared is not None:
@@ -55,7 +53,8 @@ def num_training_records(config: DataConfig, corpus: Corpus) -> int:
 
 
 def rounded_size(number: int) -> int:
-    """A count rounded to two digits, to be declared instead of it.
+    """A count rounded to two significant digits, to be declared instead of the exact
+    one, which is a release of private records. One of a single digit stays as it is.
 
     >>> rounded_size(1_237), rounded_size(96), rounded_size(7)
     (1200, 96, 7)
@@ -99,8 +98,12 @@ def require_known_size(config: DataConfig) -> None:
 def require_near(
     declared: int, found: int, by_group: bool, *, is_public: bool = False
 ) -> None:
-    """Raises: InvalidData where a declared number is above twice or below half of
-    `found`.
+    """Refuse a `declared` number of records (of groups with `by_group`) that is above
+    twice or below half of those `found`: noise, delta and the divisor of a sum would be
+    those of another corpus. Only for public data does the message have a number to
+    declare.
+
+    Raises: InvalidData.
     """
     if found <= _FAR * declared and declared <= _FAR * found:
         return

@@ -5,16 +5,17 @@
 training part). `bernoulli` and `paired` first reserve 5 % validation and 5 % test,
 common to all trials of a `split_seed` so that their scores compare; the other 90 % are
 the audit pool, and a trial trains on about half of it (45 % of all, as in the paper),
-by independent coins:
+by independent random membership:
 
-* `bernoulli`: an independent fair coin for every record;
+* `bernoulli`: every record is a member with probability 1/2, independently;
 * `paired`: records are paired (equal intent, nearest length; by `split_seed`, equal for
   all trials) and an independent fair coin decides which of a pair is trained on, so
-  that a guess at the coins is an audit (Steinke et al. 2023; Mahloujifar et al. 2024
+  that a guess at the memberships is an audit (Steinke et al. 2023; Mahloujifar et al. 2024
   for pairs).
 
-Coins are independent between records and trials, never balanced over trials, because a
-balanced design would reveal a record's coin in one trial through those of the others.
+Memberships are independent between records and trials, never balanced over trials,
+because a balanced design would reveal a record's membership in one trial through those
+of the others.
 """
 
 from dataclasses import dataclass
@@ -38,8 +39,9 @@ Ids = NDArray[np.int64]
 class Split:
     """Record ids, ascending and disjoint.
 
-    `audit_pool` [M] and `mask` [M] exist in the modes with coins: the records with a
-    coin, and whether this trial trains on them. `pairs` [P, 2] exists in mode `paired`.
+    `audit_pool` [M] and `mask` [M] exist in the modes with random membership: the
+    records that may be members, and whether this trial trains on them. `pairs` [P, 2]
+    exists in mode `paired`.
     """
 
     train: Ids
@@ -63,8 +65,9 @@ class Split:
 
 
 def make_split(config: DataConfig, *, corpus: Corpus, mask_seed: int) -> Split:
-    """The split of a corpus; `mask_seed` seeds the trial's coins in the modes with
-    coins.
+    """The split of a `corpus` into training, validation and test ids by `config.split`
+    and its seed, the same for every trial; with random membership (`bernoulli`,
+    `paired`) `mask_seed` draws which records of the audit pool this trial trains on.
 
     Raises: InvalidInput where a part would be empty.
     """

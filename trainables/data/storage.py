@@ -56,8 +56,9 @@ def normalise(tokens: Iterable[str]) -> str:
 
 
 def text_hash(tokens: Iterable[str], *, key: bytes = b"") -> int:
-    """64 bits of BLAKE2b of the normalised text; keyed where `key` (at most 64 bytes)
-    is given.
+    """64 bits of BLAKE2b of the normalised text of `tokens`, as an int: equal for texts
+    that differ only in case and blanks. With a secret `key` of at most 64 bytes nobody
+    else can test which texts are in a file of hashes.
     """
     text = normalise(tokens).encode()
     return int.from_bytes(

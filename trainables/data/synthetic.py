@@ -9,21 +9,17 @@ Utterance i is a function of (seed, i) in whole-number arithmetic alone: the sam
 every machine and NumPy version, and a smaller corpus is the beginning of a larger one.
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, product
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.data.bio import tags_of
-from trainables.data.configs import MadeFrames
 from trainables.data.records import LabelSchema, Slot, Utterance
 from trainables.data.storage import text_hash
 from trainables.dp.seeding import GOLDEN, mix, stream_seed
@@ -32,7 +28,7 @@ from trainables.errors import InvalidInput
 _ZIPF_UNIT = 2**20  # weight of rank 1; the weights of a rule sum to less than 2**32
 _CHOICE = re.compile(r"\(([^()]*)\)")
 _REFERENCE = re.compile(r"\{(\w+)\}")
-_ALGORITHM = 1  # raise it whenever the same grammar gives other utterances
+ALGORITHM = 1  # raise it whenever the same grammar gives other utterances
 _CHUNK = 32_768
 _MAX_BARREN_CHUNKS = (
     8  # consecutive chunks with few new texts: the grammar is exhausted
@@ -185,46 +181,6 @@ class Domain:
                 slot for s in self.sentences for _, slot in s.pieces if slot is not None
             )
         )
-
-
-@dataclass(frozen=True)
-class SyntheticCorpus:
-    """The functions of a data set's file, for one grammar."""
-
-    domain: Domain
-
-    def default_path(self) -> str:
-        """None: a made corpus exists in the cache alone."""
-        return f"made/{self.domain.name}"
-
-    def files(self, path: Path, *, config: MadeFrames) -> tuple[Path, ...]:
-        """None: nothing is read."""
-        return ()
-
-    def recipe(self, config: MadeFrames) -> str:
-        """SHA-256 (hex) of everything that determines the utterances."""
-        content = [_ALGORITHM, asdict(self.domain), config.seed, self.pool_size(config)]
-        noise = [config.spelling_noise, config.label_noise]
-        content += noise if any(noise) else []
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-    def read(self, path: Path, *, config: MadeFrames) -> Iterator[Utterance]:
-        """The utterances of a config, generated lazily."""
-        return generate(
-            self.domain,
-            seed=config.seed,
-            size=self.pool_size(config),
-            spelling=config.spelling_noise,
-            labels=config.label_noise,
-        )
-
-    def schema(self, path: Path, *, config: MadeFrames) -> LabelSchema:
-        """The grammar's labels."""
-        return self.domain.schema
-
-    def pool_size(self, config: MadeFrames) -> int:
-        """The configured number of utterances, which are distinct, or 10,000."""
-        return config.num_utterances or 10_000
 
 
 def generate(

@@ -19,7 +19,10 @@ from trainables.data.storage import token_places
 
 
 class Tokenizer(Protocol):
-    """Cuts texts into ids below `size`; three ids are marks that occur in no text."""
+    """Cuts texts into ids below `size` and back. Three ids, `begin`, `separator`
+    (between a prompt and its text) and `end`, are marks that occur in no text. It must
+    be made from public texts alone, because its vocabulary is part of every export.
+    """
 
     size: int
     begin: int

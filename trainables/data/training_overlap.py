@@ -1,4 +1,4 @@
-"""Texts that a public model has learnt from, as hashes, and whether a corpus shares
+"""Texts that a public model has learned from, as hashes, and whether a corpus shares
 records with them.
 
 A hash is 32 bits of BLAKE2b, under a fixed key because the texts are public, of the
@@ -63,7 +63,11 @@ def hashes_of(keys: Iterable[bytes]) -> Hashes:
 
 
 def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:
-    """Whether more of the records are among the `known` texts than chance explains."""
+    """Whether more of the records with these `keys` (see `key_of`) are among the
+    `known` hashes of pretraining texts than chance explains: more than three, and more
+    than the shares in `THRESHOLDS` of all or of long records. Word-for-word texts are
+    found, other wordings are not.
+    """
     table, every = set(known.tolist()), list(keys)
     shared = [len(key) for key in every if key and _hash(key) in table]
     num_long = sum(length >= _LONG for length in shared)
@@ -78,7 +82,8 @@ def _hash(key: bytes) -> int:
 
 
 def read_hashes(file: Path) -> Hashes:
-    """The hashes that `write_hashes` wrote.
+    """The hashes that `write_hashes` wrote: uint32[n], ascending and distinct. With 32
+    bits a few of many records match by chance, for which `shares_records` allows.
 
     Raises: InvalidData for a file that is missing or damaged.
     """

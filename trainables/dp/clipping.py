@@ -14,8 +14,10 @@ from trainables.errors import InvalidInput
 
 
 def clip_factor(norms: Tensor, max_grad_norm: float) -> Tensor:
-    """min(1, C / norm) (Abadi et al. 2016); 0 where the norm is not finite, or so large
-    that the factor loses the precision of a float.
+    """The factor min(1, C / norm) of each unit, for its gradient's `norms` [U] and the
+    clip norm C = `max_grad_norm` (Abadi et al. 2016), in the type of `norms`. It is 0
+    where the norm is not finite, or so large that the factor loses the precision of a
+    float: such a unit adds nothing to a step.
 
     >>> clip_factor(torch.tensor([0.0, 1.0, 4.0, float("nan")]), 2.0)
     tensor([1.0000, 1.0000, 0.5000, 0.0000])
@@ -34,7 +36,13 @@ _TRACKING = (nn.modules.instancenorm._InstanceNorm,)
 
 
 def refuse_mixing(model: nn.Module) -> None:
-    """Raises: InvalidInput naming the first layer that mixes records."""
+    """Refuse a model with a layer whose output for one record depends on others, such
+    as batch normalisation or running statistics: the gradient of a unit would then not
+    be a function of that unit alone, and clipping it would bound nothing. Only known
+    layers of torch are recognised; the float64 check of a step sees what others mix.
+
+    Raises: InvalidInput naming the first such layer and its place in the model.
+    """
     for name, layer in model.named_modules():
         mixes = isinstance(layer, _MIXING) or (
             isinstance(layer, _TRACKING) and layer.track_running_stats

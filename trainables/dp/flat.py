@@ -17,10 +17,10 @@ from trainables.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The place of each trainable parameter in a flat vector of `size` numbers.
-
-    A parameter tensor is a group k of alpha_k. `names`, `parameters`, `starts` go
-    together, in the order of `named_parameters()`.
+    """The place of each trainable parameter of a model in one flat vector of `size`
+    numbers, of one `dtype` on one `device`. A parameter tensor is a group k of alpha_k.
+    `names`, `parameters` and `starts` (the first place of each) go together, in the
+    order of `named_parameters()`; a tied parameter stands once, under its first name.
     """
 
     names: tuple[str, ...]

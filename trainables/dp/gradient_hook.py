@@ -7,9 +7,10 @@ from trainables.dp.flat import FlatGradient
 
 
 class GradientHook:
-    """Algorithm 1's hook: clips the whole gradient of a unit in place.
-
-    `group_scale` float64[K] is alpha_k in the order of the layout.
+    """Algorithm 1's hook (Dupuy et al. 2021): clips the whole gradient of one unit in
+    place to `max_grad_norm`, measured in the space scaled by `group_scale`, float64[K],
+    which is alpha_k in the order of the layout. It is the slow definition for a unit
+    that takes a pass of its own; books of layers and `torch.func` must give the same.
     """
 
     def __init__(self, *, max_grad_norm: float, group_scale: Tensor) -> None:

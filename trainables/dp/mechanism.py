@@ -314,8 +314,12 @@ def _refuse_out_of_range(mechanism: Mechanism) -> None:
 def refuse_large_batch(
     batch: int, num_records: int, *, undeclared: tuple[str, ...]
 ) -> None:
-    """Raises: InvalidInput for a batch above n, without an n that may be counted on
-    private records, because plans and reports keep the message.
+    """Refuse an expected `batch` of more than the `num_records` training records, whose
+    sampling rate would exceed 1. The message has that number only where nothing is
+    `undeclared`: it may have been counted on private records, and plans and reports
+    keep the message.
+
+    Raises: InvalidInput naming training.expected_batch_size.
     """
     if batch > num_records:
         known = "" if undeclared else f" ({num_records})"

@@ -122,7 +122,13 @@ def hard_words(half: int) -> U32:
 
 
 class SecretKey:
-    """32 secret bytes. Its text form shows nothing; it does not pickle."""
+    """32 secret bytes, from which every secret stream of a trial is derived: its noise,
+    its sampling and its assignment to micro-batches. Its text form shows nothing, and
+    it does not pickle, so that it cannot reach a log, a checkpoint or another process
+    by accident.
+
+    Raises: ValueError for another number of bytes.
+    """
 
     __slots__ = ("_secret",)
 
@@ -163,12 +169,19 @@ class Broadcasts(Protocol):
 
 
 def new_key(comm: Broadcasts) -> SecretKey:
-    """A fresh key from the operating system, the same on every process of a trial."""
+    """A fresh key of 32 bytes from the operating system, drawn by the first process of
+    `comm` and the same on every process of a trial. Each attempt of a trial takes a new
+    one, so noise is never used for two gradients. It is kept in memory alone.
+    """
     return SecretKey(comm.broadcast(os.urandom(_KEY_BYTES)))
 
 
 def public_key(seed: int, trial_id: str) -> SecretKey:
-    """The key of a `reproducible_noise` trial. It is public, so it gives no privacy."""
+    """The key of a trial with `reproducible_noise`, a hash of its public `seed` and
+    `trial_id`: equal arguments give equal noise. Anyone can compute it and subtract the
+    noise, so a mechanism with it has an infinite epsilon; it is for tests, audits of
+    chosen inputs and debugging.
+    """
     return SecretKey(
         hashlib.sha256(f"public noise/{seed}/{trial_id}".encode()).digest()
     )
@@ -222,7 +235,11 @@ def _check(words: U32, half: int, before: NDArray[Any], after: F32, std: float) 
 
 
 def is_cipher(device: torch.device, *, secure: bool) -> bool:
-    """Whether noise on `device` is AES-256-CTR: on any but a GPU without `secure`."""
+    """Whether noise on `device` is drawn from AES-256-CTR, whose output cannot be told
+    from random: on every device with `secure`, and without it on any but a GPU, which
+    then uses its own generator. A card states it, because the guarantee assumes a
+    cipher.
+    """
     return secure or device.type != "cuda"
 
 

@@ -22,8 +22,11 @@ Places = Tensor  # int64[n]: records of a batch
 
 @runtime_checkable
 class ByRecord(Protocol):
-    """A module whose `forward(*inputs)` is one loss a record, [n], for the inputs of
-    `record_groups`: (records, tensors whose first size is the number of records)."""
+    """A model that can be split into records for `torch.func`: its `forward(*inputs)`
+    is one loss a record, [n] in nats, for the inputs that `record_groups` gives, and
+    record i's loss must read only the i-th part of each input. Used for models of own
+    code, whose layers keep no books.
+    """
 
     def record_groups(self, batch: Any) -> Iterator[tuple[Places, tuple[Tensor, ...]]]:
         """Every record of the batch once."""

@@ -1,12 +1,12 @@
 """The sampling of records into steps, workers and units.
 
 `shuffle`: a public permutation an epoch; every member in exactly one step, none twice.
-`poisson`: every member in each step with probability q, by coins from the secret key
-over all workers jointly; those drawn join one of the M micro-batches independently of
-each other, or are alone where a micro-batch holds one record. `random_allocation`:
-every member in exactly one step of an epoch, each equally likely and independently of
-the others, by coins from the secret key. `full`: every member in every step, its
-micro-batch by such a coin. Every process computes the whole step and keeps its workers'
+`poisson`: every member in each step with probability q, drawn from the secret key over
+all workers jointly; those drawn join one of the M micro-batches independently of each
+other, or are alone where a micro-batch holds one record. `random_allocation`: every
+member in exactly one step of an epoch, each equally likely and independently of the
+others, drawn from the secret key. `full`: every member in every step, its micro-batch
+drawn in the same way. Every process computes the whole step and keeps its workers'
 part.
 
 A member is a record, or a group of records where that is the unit of privacy: its
@@ -63,7 +63,10 @@ class SampledBatch:
 
 
 class Sampler(Protocol):
-    """The interface of samplers of a step."""
+    """What draws the units of a step. An engine asks it once for each step, in order;
+    equal (epoch, step) must give the same draw, so that a resumed trial repeats it. An
+    audit replaces it by one that gives chosen units.
+    """
 
     def draw(self, epoch: int, step: int) -> SampledBatch:
         """This process' part of step `step` (from 0) of epoch `epoch`."""
@@ -73,7 +76,7 @@ class Sampler(Protocol):
 @dataclass(kw_only=True, eq=False)
 class _Assigned(Sampler):
     """Base of the samplers: from members and their micro-batches to the part of process
-    `rank` of `world_size`. `seed` is public; `key` is secret, and its coins are those
+    `rank` of `world_size`. `seed` is public; `key` is secret, and its draws are those
     of a trial's attempt.
     """
 

@@ -1,7 +1,7 @@
 """Randomness is an argument: named, independent generators from one public seed.
 
 Only for public randomness: initialisation, splits, dropout, bootstrap. The noise, the
-Poisson coins and the micro-batch assignment come from a secret key (`noise`).
+Poisson sampling and the micro-batch assignment come from a secret key (`noise`).
 """
 
 import hashlib
@@ -17,15 +17,19 @@ GOLDEN = np.uint64(
 
 
 def stream_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for the stream called `names`, independent between different
-    names.
+    """A 63-bit seed for the public stream called `names` under one public `seed`: equal
+    arguments give equal seeds on every machine, and different names independent ones
+    (SHA-256). Only for public randomness such as initial weights, splits and dropout;
+    noise and sampling come from a `SecretKey`.
     """
     text = "/".join(str(part) for part in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """A NumPy generator for the stream called `names`.
+    """A NumPy generator for the public stream called `names` under `seed`, at its
+    beginning: equal arguments draw equal numbers on every machine and NumPy version
+    that keeps PCG64. Only for public randomness, as `stream_seed`.
 
     >>> bool(generator(0, "split").integers(2**60) == generator(0, "split").integers(2**60))
     True
@@ -34,8 +38,10 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The output function of SplitMix64 (Steele et al. 2014): a bijection that mixes
-    all bits.
+    """The output function of SplitMix64 (Steele et al. 2014) on each of `values`
+    uint64[...]: a bijection that mixes all bits, so that neighbouring counters give
+    numbers that look independent. Whole-number arithmetic modulo 2^64, equal on every
+    machine; not a cipher.
     """
     with np.errstate(over="ignore"):
         mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -45,8 +51,10 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @contextmanager
 def torch_seeded(seed: int) -> Iterator[None]:
-    """A context in which torch draws from `seed` on the CPU; its generator is then as
-    it was.
+    """A context in which torch draws from `seed` on the CPU, for initial weights that
+    depend on nothing but the seed; at its end the global generator is as it was before.
+    Generators of other devices are not touched, so build a model on the CPU and move it
+    then.
     """
     import torch
 

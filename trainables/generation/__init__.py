@@ -1,8 +1,10 @@
-"""Generation of utterances: each entry is one method, `decoding` serves all.
-
-A method names its stages and the training texts of each (`texts`), and draws utterances
-from their models (`draw`).
+"""Generation of utterances. `ENTRIES` lists the methods, classes in `methods`, by the
+names that configs use; `decoding` draws from the models of all of them.
 """
 
-ENTRIES = ("one_and_a_half_stage", "one_stage", "two_stage")
+ENTRIES = {
+    "one_and_a_half_stage": "methods:OneAndAHalfStage",
+    "one_stage": "methods:OneStage",
+    "two_stage": "methods:TwoStage",
+}
 DEFAULT = "one_stage"

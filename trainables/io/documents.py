@@ -210,8 +210,9 @@ def parse_yaml(text: str, *, typed: bool = True) -> Any:
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of plain data, 64 hex digits: equal for mappings with equal keys in any
-    order.
+    """SHA-256 of plain data as 64 hex digits, over its JSON with sorted keys: equal for
+    mappings with equal keys in any order, and different for 1, 1.0 and true. The key of
+    caches; not of texts that must stay secret, which need a keyed hash.
     """
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 

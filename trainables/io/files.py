@@ -108,13 +108,17 @@ def read_written_json(path: Path) -> Any:
 
 
 def dump_json(path: Path, value: Any, *, indent: int | None = None) -> None:
-    """Write plain data as the JSON that `read_written_json` reads."""
+    """Write plain data as JSON to `path`, over a file that is there; `indent` blanks a
+    level, or all on one line. It is not atomic: write to a folder that appears as a
+    whole, or use the event log, where a reader may come in between.
+    """
     path.write_text(json.dumps(value, indent=indent), encoding="utf-8")
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that its owner alone can open, and those above it, where it is
-    missing.
+    """Make the folder `path`, and those above it, where it is missing, so that its
+    owner alone can open it (mode 0700 as far as the umask allows): folders of a home
+    hold private text and keys. One that is there stays as it is.
     """
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
 

@@ -1,8 +1,8 @@
 """Integer counts of each utterance, which add up, as the input of every NLU metric.
 
-A metric of this shelf is a pure function of `Counts`. It works on the counts of single
-utterances, on their sum, and on the sums of a thousand bootstrap resamples alike,
-because all fields have one shape and every operation is element-wise.
+A metric of this registry is a pure function of `Counts`. It works on the counts of
+single utterances, on their sum, and on the sums of a thousand bootstrap resamples
+alike, because all fields have one shape and every operation is element-wise.
 """
 
 from __future__ import annotations

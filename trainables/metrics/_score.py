@@ -192,8 +192,8 @@ def summarize(
 
 
 def of_counts(labels: frozenset[str] = LABELS) -> OfCounts:
-    """The main metric of each file of the shelf by its name; without those of missing
-    labels.
+    """The main metric of each file of the registry by its name; without those of
+    missing labels.
     """
     modules = (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
     return {

@@ -1,11 +1,14 @@
-"""Figures of an epoch of training: losses, gradients and noise. Pure."""
+"""The registered figures of an epoch of training: losses, gradients and noise."""
 
-import math
-from collections.abc import Sequence
+from trainables.figures import (
+    CLIP_DIFFERENCE,
+    VALIDATION,
+    Figure,
+    nlu_rate,
+    public,
+    text_figure,
+)
 
-from trainables.figures import VALIDATION, Figure, nlu_rate, public, text_figure
-
-CLIP_DIFFERENCE = "clip_difference"
 # Computed from private records without noise, all but the norm of the noise and the
 # error before.
 FIGURES = (
@@ -64,26 +67,3 @@ FIGURES = (
         for stage in ("", "parses", "utterances")
     ),
 )
-SUMS = ("loss", "records", "lost", "norm", "clipped", "nonfinite", "units")
-
-
-def of_sums(sums: Sequence[float]) -> dict[str, float]:
-    """The figures of an epoch from the sums over its steps, in the order of `SUMS`.
-    `units` are the clipping units: records or micro-batches. Means are over finite
-    losses and norms, NaN where there is none.
-
-    >>> found = of_sums([3.0, 3.0, 1.0, 8.0, 1.0, 0.0, 4.0])
-    >>> found["train_loss"], found["gradient_norm"], found["clip_fraction"]
-    (1.5, 2.0, 0.25)
-    """
-    loss, records, lost, norm, clipped, nonfinite, units = sums
-    return {
-        "train_loss": _mean(loss, records - lost),
-        "gradient_norm": _mean(norm, units - nonfinite),
-        "clip_fraction": clipped / max(1.0, units),
-        "nonfinite_gradients": nonfinite,
-    }
-
-
-def _mean(total: float, count: float) -> float:
-    return total / count if count else math.nan

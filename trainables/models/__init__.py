@@ -1,15 +1,16 @@
-"""Models. Each file is one architecture: `build(...)` returns a torch module.
+"""Models. `ENTRIES` lists them by the names that configs use.
 
-Its kind says its inputs and outputs: "frames" (utterances, intents and slots), "text"
-(a language model), "pairs" (utterances, programs).
+Each is a class in `configs`, without torch, whose `kind` says its inputs and outputs:
+"frames" (utterances, intents and slots) or "text" (a language model). Its `build` gives
+the torch module.
 """
 
 ENTRIES = {
-    "bert": "frames",
-    "causal_lm": "text",
-    "clc": "frames",
-    "features": "frames",
-    "lora": "frames",
-    "module": "frames",
+    "bert": "configs:BertConfig",
+    "causal_lm": "configs:CausalLmConfig",
+    "clc": "configs:ClcConfig",
+    "features": "configs:FeaturesConfig",
+    "lora": "configs:LoraConfig",
+    "module": "configs:OwnCodeConfig",
 }
 DEFAULT = "clc"

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from trainables import catalogue
-from trainables.config.fields import MAX_ROWS, Frozen, Listed, PositiveFloat, validated
-from trainables.config.sections import Count, Epochs, NotNegative, Seed
+from trainables.config.sections import Epochs, Seed
 from trainables.config.trial import DataConfig, union_of
 from trainables.dp.layers.precision import Precision
-from trainables.models.bert import Config as BertConfig
+from trainables.fields import (
+    MAX_ROWS,
+    Count,
+    Frozen,
+    Listed,
+    NotNegative,
+    PositiveFloat,
+    validated,
+)
+from trainables.models.configs import BertConfig
 
 if TYPE_CHECKING:
     Corpus = DataConfig
@@ -82,7 +89,7 @@ class PretrainingConfig(Frozen):
     @model_validator(mode="after")
     def _corpora_are_public(self) -> PretrainingConfig:
         for corpus in self.corpora:
-            if not catalogue.entry("datasets", corpus.name).PUBLIC:
+            if not corpus.is_public:
                 raise ValueError(
                     f"expected public corpora in corpora, got {corpus.name}:"
                     " pretraining has no epsilon, so it must not read private records"

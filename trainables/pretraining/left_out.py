@@ -58,7 +58,7 @@ def shared_texts(
     """
     hashes = []
     for each in (name, *others):
-        if not catalogue.entry("datasets", each, kind="frames").PUBLIC:
+        if not catalogue.entry("datasets", each, kind="frames").is_public:
             raise InvalidInput(f"expected public corpora, got {each}")
         corpus = open_corpus(
             data_config(name=each), data_dir=data_dir, cache_dir=cache_dir

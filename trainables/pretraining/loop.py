@@ -23,7 +23,6 @@ from trainables.dp.layers.precision import passes_in
 from trainables.dp.population import Ids
 from trainables.dp.seeding import generator, stream_seed, torch_seeded
 from trainables.errors import InvalidInput
-from trainables.models import bert
 from trainables.models.encoders.pieces import WordCutter
 from trainables.models.nlu.bert import Bert
 from trainables.pretraining.config import PretrainingConfig
@@ -131,7 +130,7 @@ def pretrain(
 
     Raises: InvalidInput for an encoder, a vocabulary or a corpus that cannot be used.
     """
-    encoder = bert.build(config.encoder, schema=SMALL, seed=config.seed)
+    encoder = config.encoder.build(schema=SMALL, seed=config.seed)
     if config.vocabulary is not None:
         keep_pieces(encoder, config.vocabulary)
     if config.frozen_layers:

@@ -53,7 +53,7 @@ from trainables.pretraining.loop import Pretrained, PublicCorpus
 BITS = (8, 16, 32)  # of a weight
 _LARGEST = 127
 _ROWS_FROM = 4_000  # public records that the moments are computed from
-_RECORDS = 3_000  # of each corpus, that names are learnt on
+_RECORDS = 3_000  # of each corpus, that names are learned on
 _EPOCHS = 3
 _LEARNING_RATE = 0.02
 _AT_ONCE = (1_024, 256)  # tokens, records
@@ -177,7 +177,7 @@ def learnt(each: PublicCorpus) -> Hashes:
 
 def _licence(corpus: str) -> str:
     """As the entry of a corpus states it; empty where it does not."""
-    return str(getattr(catalogue.entry("datasets", corpus), "LICENCE", ""))
+    return str(catalogue.entry("datasets", corpus).licence)
 
 
 def _version() -> str:

@@ -11,7 +11,7 @@ from trainables.config.trial import SynthesisConfig
 from trainables.data.corpus import make_once
 from trainables.data.texts import EncodedTexts
 from trainables.dp.seeding import generator, stream_seed
-from trainables.generation._material import PARSES, StageTexts
+from trainables.generation.material import PARSES, StageTexts
 from trainables.io.documents import digest_of
 from trainables.models.text.causal_lm import LmModule
 from trainables.models.text.hub_lm import LmSource

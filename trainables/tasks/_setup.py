@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables import catalogue, figures
+from trainables import figures
+from trainables.config.calibrate import resolve
 from trainables.config.trial import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch, batch_of_texts
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
-from trainables.dp.accounting import resolve
-from trainables.dp.engines import Engine
+from trainables.dp.engines.engine import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.seeding import generator, stream_seed
 from trainables.errors import InvalidInput, TrialFailed
@@ -90,8 +90,8 @@ class TrialSetup:
         ]
         if still:
             raise TrialFailed(
-                f"expected model.trained={getattr(self.config.model, 'trained', '')} to"
-                f" change every trained weight, got {still[0]} unchanged"
+                f"expected training of model.name={self.config.model.name} to change"
+                f" every trained weight, got {still[0]} unchanged"
                 + (f" and {len(still) - 1} others" if len(still) > 1 else "")
             )
 
@@ -139,9 +139,7 @@ def prepare(
 
     Raises: InvalidInput for data, a start or a mechanism that cannot be used.
     """
-    entry = catalogue.entry("models", config.model.name)
-    if hasattr(entry, "require_usable"):
-        entry.require_usable(config.model, config.data)
+    config.model.require_usable(config.data)
     setup = assemble(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     for encoder in encoders_of(dict(config.model)):
         require_unlearnt(encoder, setup.corpus)
@@ -165,9 +163,8 @@ def assemble(
         num_records=num_training_records(config.data, corpus),
         undeclared=corpus.undeclared,
     )
-    entry = catalogue.entry("models", config.model.name)
-    model: NluModel = entry.build(
-        config.model, schema=corpus.schema, seed=config.training.seed
+    model: NluModel = config.model.build(
+        schema=corpus.schema, seed=config.training.seed
     )
     loader = model.loader(corpus, cache_dir=cache_dir)
     on_device(model, comm)
@@ -188,7 +185,7 @@ def assemble(
             )
         groups, text_keys = corpus.groups[train_ids], loader.text_keys(train_ids)
     public = config.privacy.group_scale.name == "public"
-    engine: Engine = catalogue.entry("engines", config.engine).make(
+    engine: Engine = config.privacy.make(
         model,
         mechanism,
         engine_setup(
@@ -206,7 +203,7 @@ def assemble(
         ),
     )
     start = {}
-    if getattr(config.model, "trained", "all") != "all":
+    if config.model.trains_part:
         named = model.named_parameters()
         start = {name: p.detach().clone() for name, p in named if p.requires_grad}
     return TrialSetup(
@@ -233,9 +230,8 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
 
     They determine the size of the groups' gradients.
     """
-    made = catalogue.entry("datasets", "communication")
-    about = data_config(name="communication", num_utterances=1_000)
-    texts = [utterance.tokens for utterance in made.read(Path(), config=about)][:_MADE]
+    made = data_config(name="communication", num_utterances=1_000)
+    texts = [utterance.tokens for utterance in made.read(Path())][:_MADE]
     batch = batch_of_texts(texts, model.feature_table)
     draw = generator(0, "public batch")
     # Most words of an utterance are in no slot; tags at random would cancel each

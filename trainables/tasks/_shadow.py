@@ -44,7 +44,7 @@ def config_for(config: TrialConfig, *, num_records: int, data_dir: Path) -> Tria
     name = config.evaluation.shadow_corpus or default_corpus(
         config.data.name, available_corpora(data_dir)
     )
-    recipe = catalogue.entry("models", config.model.name).SHADOW_TRAINING
+    recipe = config.model.shadow_training
     kept = None
     if "steps" in recipe:  # of full batches: nothing of the target's schedule is left
         sampling = "full"
@@ -60,7 +60,7 @@ def config_for(config: TrialConfig, *, num_records: int, data_dir: Path) -> Tria
     }
     # As many records as the target has, generated as noisy as it if needed.
     data: dict[str, Any] = {"name": name}
-    is_generated = hasattr(catalogue.entry("datasets", name), "recipe")
+    is_generated = issubclass(catalogue.entry("datasets", name), MadeFrames)
     if isinstance(config.data, MadeFrames) and is_generated:
         data |= config.data.model_dump(
             include={"num_utterances", "spelling_noise", "label_noise"}
@@ -86,8 +86,8 @@ def available_corpora(data_dir: Path) -> list[str]:
     found = []
     for name in catalogue.names("datasets", kind="frames"):
         entry = catalogue.entry("datasets", name)
-        if hasattr(entry, "recipe") or (
-            entry.PUBLIC and (data_dir / entry.default_path()).exists()
+        if issubclass(entry, MadeFrames) or (
+            entry.is_public and (data_dir / entry.place).exists()
         ):
             found.append(name)
     return found

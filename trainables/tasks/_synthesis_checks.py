@@ -16,7 +16,7 @@ from trainables.data.pairs import PairCorpus
 from trainables.data.training_overlap import hashes_of, key_of, shares_records
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidData, InvalidInput
-from trainables.models.causal_lm import config_of
+from trainables.models.configs import text_model
 
 CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where available
 _MOST_TEXTS = 12_000  # of those corpora together
@@ -30,7 +30,7 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
     require_data(
         config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis)
     )
-    model = config_of(config.model)
+    model = text_model(config.model)
     if model.encoder != "scratch":
         from trainables.models.text.hub_lm import require_source
 
@@ -54,13 +54,13 @@ def require_data(
     are too few to compare with; of private records without their number.
     """
     method: Any = catalogue.entry("generation", synthesis.method)
-    by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
-    if method.READS_PROMPTS and not by_functions and not any(corpus.domains):
+    by_functions = method.reads_prompts and synthesis.prompt == "function_types"
+    if method.reads_prompts and not by_functions and not any(corpus.domains):
         raise InvalidInput(
             f"expected data with domains for synthesis.prompt=domain, got {corpus.name}"
             " without"
         )
-    if method.READS_PROGRAMS or by_functions:
+    if method.reads_programs or by_functions:
         _require_programs(synthesis, corpus, split)
     human = len(split.test) + len(split.reference)
     if synthesis.num_generated > human:
@@ -100,10 +100,9 @@ def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
     names = []
     for name in CORPORA:
         config = data_config(name=name)
-        entry = catalogue.entry("datasets", name)
         place = data_path(config, data_dir=data_dir)
         try:
-            texts = [" ".join(u.tokens) for u in entry.read(place, config=config)]
+            texts = [" ".join(u.tokens) for u in config.read(place)]
         except InvalidData:
             continue  # not available; the trial's notes name those that were
         found += sorted(set(texts))
@@ -116,7 +115,7 @@ def learns_from_public_text(config: TrialConfig) -> bool:
     """Whether the models of a synthesis trial, or their pieces, are made from these
     utterances.
     """
-    return config_of(config.model).encoder == "scratch"
+    return text_model(config.model).encoder == "scratch"
 
 
 def require_unlearnt(corpus: PairCorpus, utterances: Iterable[str]) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from trainables import catalogue
 from trainables.config.trial import TrialConfig
 from trainables.data.pair_split import PairSplit, couples
 from trainables.data.pairs import PairCorpus
@@ -13,7 +12,7 @@ from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey
 from trainables.errors import InvalidData, TrialFailed
 from trainables.generation import histogram
-from trainables.generation._material import TrainingTexts, positive
+from trainables.generation.material import TrainingTexts, positive
 from trainables.io.files import dump_json, make_folder, read_written_json
 from trainables.parse.function_types import function_types
 from trainables.system import checkpoint
@@ -36,8 +35,8 @@ def materials(
     that is trained on the public part, which is kept in `cache_dir`.
     """
     synthesis = config.synthesis
-    by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
-    reads_programs = method.READS_PROGRAMS or by_functions
+    by_functions = method.reads_prompts and synthesis.prompt == "function_types"
+    reads_programs = method.reads_programs or by_functions
     found = {}
     parser = None
     if reads_programs and synthesis.parses == "parser":
@@ -60,7 +59,7 @@ def materials(
                 " ".join(sorted(function_types(program, kinds=("call",))))
                 for program in programs
             )
-        elif method.READS_PROMPTS:
+        elif method.reads_prompts:
             prompts = tuple(domain or NO_PROMPT for domain in part.domains)
         found[name] = TrainingTexts(part.utterances, programs, prompts)
     return found
@@ -99,7 +98,7 @@ def prompt_frequencies(
     Raises: TrialFailed where training has begun and its counts are missing,
     InvalidInput where no count is above 0.
     """
-    if not method.READS_PROMPTS:
+    if not method.reads_prompts:
         return {}
     kept = folder / _HISTOGRAM
     if checkpoint.exists(folder):
@@ -111,7 +110,7 @@ def prompt_frequencies(
                 " read: it is released once, before the first epoch"
             ) from None
     # The public prompts: the corpus' list of domains, or those of the public part.
-    listed = getattr(catalogue.entry("datasets", corpus.name), "DOMAINS", None)
+    listed = config.data.domains
     if config.synthesis.prompt == "domain" and listed is not None:
         bins = [*listed, NO_PROMPT]
     else:

@@ -9,16 +9,16 @@ import numpy as np
 from torch import Tensor, nn
 
 from trainables import catalogue, formats
+from trainables.config.calibrate import resolve
 from trainables.config.trial import TrialConfig
 from trainables.data.pair_split import PairSplit, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
-from trainables.dp.accounting import resolve
-from trainables.dp.engines import Engine
+from trainables.dp.engines.engine import Engine
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.seeding import stream_seed, torch_seeded
-from trainables.generation._material import StageTexts, TrainingTexts
-from trainables.models.causal_lm import config_of
+from trainables.generation.material import StageTexts, TrainingTexts
+from trainables.models.configs import text_model
 from trainables.models.text.causal_lm import LmModule
 from trainables.models.text.hub_lm import LmSource, source_of
 from trainables.system.checkpoint import part_of
@@ -147,10 +147,10 @@ def prepare(
     if learns_from_public_text(config):
         require_unlearnt(corpus, corpora)
     seen = [*corpora, *public.utterances, *public.programs, *public.prompts]
-    source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
+    source = source_of(text_model(config.model), synthesis, public=seen, seed=seed)
     public_text = {
         stage: mix_texts(stage, method.texts(stage, public), corpora)
-        for stage in method.STAGES
+        for stage in method.stages
     }
     with first_rank_first(comm):
         models = {
@@ -171,7 +171,6 @@ def prepare(
     )
     texts = encode(config, source, method, private)
     epochs = dict(zip(models, mechanism.stages or (mechanism.epochs,), strict=True))
-    make = catalogue.entry("engines", config.engine).make
     parts = {}
     for stage, model in models.items():
         own = replace(
@@ -188,7 +187,7 @@ def prepare(
             # separates the noise streams of the stages
             trial_id=f"{config.id}/{stage}",
         )
-        parts[stage] = make(model, own, setup)
+        parts[stage] = config.privacy.make(model, own, setup)
     provenance = source.provenance
     if source.from_scratch:
         epochs_of_text = formats.count(synthesis.pretrain_epochs, "epoch")
@@ -240,7 +239,7 @@ def encode(
 ) -> dict[str, EncodedTexts]:
     """The texts of each stage of `method`, as token ids, by its name."""
     found = {}
-    for stage in method.STAGES:
+    for stage in method.stages:
         own: StageTexts = method.texts(stage, part)
         found[stage] = EncodedTexts(
             own.texts,

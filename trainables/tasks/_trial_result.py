@@ -18,16 +18,16 @@ from trainables.cards import card as cards
 from trainables.cards.card import ClippingCheck, StepAudit
 from trainables.config.learning_rate import learning_rate_of
 from trainables.config.trial import TrialConfig
-from trainables.dp import engines
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.engines._check import TOLERANCE
+from trainables.dp.engines.engine import Loader, Setup
+from trainables.dp.engines.step_audit import audit_step
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey, is_cipher, new_key, public_key
 from trainables.dp.population import Ids
 from trainables.errors import InvalidInput
-from trainables.figures import RISKS
-from trainables.metrics.training import CLIP_DIFFERENCE
+from trainables.figures import CLIP_DIFFERENCE, RISKS
 from trainables.result import TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
@@ -75,18 +75,18 @@ def engine_setup(
     config: TrialConfig,
     *,
     mechanism: Mechanism,
-    loader: engines.Loader,
+    loader: Loader,
     ids: Ids,
     comm: Communicator,
     key: SecretKey,
     trial_id: str,
     **others: Any,
-) -> engines.Setup:
-    """`engines.Setup` with the fields that a config has; `others` are further
+) -> Setup:
+    """`Setup` with the fields that a config has; `others` are further
     fields of it.
     """
     training = config.training
-    return engines.Setup(
+    return Setup(
         loader=loader,
         ids=ids,
         comm=comm,
@@ -221,7 +221,7 @@ def step_audit(
         return None
     # The step of one stage, because stages do not differ in the audited properties.
     own = replace(mechanism, stages=(), histogram_noise_multiplier=0.0)
-    found = engines.audit_step(own, calls=_AUDIT_CALLS, by_record=by_record)
+    found = audit_step(own, calls=_AUDIT_CALLS, by_record=by_record)
     return StepAudit(
         verdict="pass" if found.passed else "fail",
         claimed=found.claimed,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables import catalogue, saved_predictions
+from trainables import saved_predictions
 from trainables.cards.card import STARTING_WEIGHTS
 from trainables.config.trial import TrialConfig
 from trainables.dp.per_record import ByRecord
@@ -86,7 +86,7 @@ def run(
             "shadow": leakage.shadow_seconds,
         },
         corpus=setup.corpus.name,
-        public_data=bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
+        public_data=setup.config.data.is_public,
         provenance=setup.model.provenance,
         public=_public(setup),
         attacks=sorted(_leakage.names(setup)) if config.trains else (),
@@ -139,7 +139,7 @@ def _public(setup: TrialSetup) -> list[str]:
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
     found += setup.model.public_inputs
-    is_private = not catalogue.entry("datasets", setup.corpus.name).PUBLIC
+    is_private = not setup.config.data.is_public
     for about in filter(None, map(about_of, encoders_of(dict(setup.config.model)))):
         found += about.public_inputs(is_private=is_private)
     if setup.config.privacy.group_scale.name == "public":

@@ -11,8 +11,8 @@ from trainables.cards.card import counted_fields
 from trainables.config.trial import TrialConfig
 from trainables.data.texts import EncodedTexts
 from trainables.data.training_overlap import THRESHOLDS
-from trainables.generation._material import UTTERANCES, GeneratedTexts, Plan
 from trainables.generation.decoding import ModelDrawer
+from trainables.generation.material import UTTERANCES, GeneratedTexts, Plan
 from trainables.io.files import dump_json
 from trainables.metrics import generation as scores
 from trainables.models.encoders.text_states import TextStates
@@ -157,7 +157,7 @@ def measure(
     figures: dict[str, float | None] = {
         name: None if value is None else float(value) for name, value in found.items()
     }
-    programs = drawn.prompts if setup.method.READS_PROGRAMS else None
+    programs = drawn.prompts if setup.method.reads_programs else None
     figures |= scores.shape(drawn.utterances, programs)
     figures["fluency_loss"] = _fluency(setup, drawn, cache_dir=cache_dir)
     return figures
@@ -192,7 +192,7 @@ def _public(setup: SynthesisSetup) -> list[str]:
             "utterances of public corpora, which share no more records with the data"
             f" than chance explains ({THRESHOLDS})"
         )
-    if setup.method.READS_PROMPTS and synthesis.histogram == "public":
+    if setup.method.reads_prompts and synthesis.histogram == "public":
         found.append("the frequencies of the prompts")
     return found
 

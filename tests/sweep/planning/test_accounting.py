@@ -16,9 +16,9 @@ from trainables.config.mechanism import build
 from trainables.config.trial import parse
 from trainables.data import pair_split
 from trainables.data.pair_split import split_pairs
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.errors import InvalidData, InvalidInput
-from trainables.models import module
+from trainables.models.configs import OwnCodeConfig
 
 
 def config_of(**fields):
@@ -43,7 +43,7 @@ def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(settings
     account = Accounting(settings)
     quick = account(config)
     finer = account(config, careful=True)
-    exact = accounting.account(build(config, num_records=2463))
+    exact = choose.account(build(config, num_records=2463))
     assert quick.mechanism == finer.mechanism == build(config, num_records=2463)
     assert exact.epsilon <= finer.summary.epsilon <= quick.summary.epsilon
 
@@ -79,7 +79,7 @@ def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(
     """
     privacy = {"delta": 1e-5, "noise_multiplier": noise, "accountant": "gaussian"}
     found = Accounting(settings)(config_of(privacy=privacy), careful=careful)
-    exact = accounting.account(found.mechanism, accountant="gaussian")
+    exact = choose.account(found.mechanism, accountant="gaussian")
     assert found.summary.accountant == "gaussian"
     assert found.summary.epsilon == pytest.approx(exact.epsilon)
 
@@ -160,8 +160,8 @@ def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
     def build(config, *, schema, seed):
         raise InvalidInput(f"unfit for intents {schema.intents}")
 
-    monkeypatch.setattr(module, "require_usable", lambda *_: None)
-    monkeypatch.setattr(module, "build", build)
+    monkeypatch.setattr(OwnCodeConfig, "require_usable", lambda *_: None)
+    monkeypatch.setattr(OwnCodeConfig, "build", build)
     training = {"epochs": 1, "expected_batch_size": 30}
     fields = {"data": own(tmp_path), "model": {"name": "module"}, "training": training}
     with refused("unfit for intents"):

@@ -12,7 +12,7 @@ from sweep.planning.calculator import (
 )
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 
 
 def parts_of(engine="dp_sgd", training=None, privacy=None, **data):
@@ -89,8 +89,8 @@ def test_the_cost_of_shuffled_epochs_needs_no_number_of_records():
     fields = {"num_workers": 8, "epochs": 30}, {"delta": 5e-4}
     without, _ = mechanism_of(parts_of("edp_sgd", *fields))
     known, _ = mechanism_of(parts_of("edp_sgd", *fields, num_records=4096))
-    summary = accounting.account(without)
-    assert summary.epsilon == accounting.account(known).epsilon
+    summary = choose.account(without)
+    assert summary.epsilon == choose.account(known).epsilon
     shown = report(without, summary, None)
     assert (shown["steps"], shown["num_records"]) == (None, None)
     assert shown["epsilon"] == summary.epsilon
@@ -133,6 +133,6 @@ def test_the_differences_from_the_paper_have_their_reasons(
         engine, {"num_workers": workers}, {"delta": 1e-4, **privacy}, num_records=4096
     )
     mechanism, _ = mechanism_of(parts)
-    found = differences(mechanism, accounting.account(mechanism))
+    found = differences(mechanism, choose.account(mechanism))
     for sentence, part in zip(found, reasons, strict=True):
         assert part in sentence

@@ -39,7 +39,7 @@ def test_the_overview_has_every_corpus_of_the_shelf(settings, tmp_path):
     for name, row in rows.items():
         entry = catalogue.entry("datasets", name)
         assert row["kind"] == catalogue.kind_of("datasets", name)
-        assert row["public"] == bool(entry.PUBLIC)
+        assert row["public"] == entry.is_public
         assert row["description"], name
         assert "\n" not in row["description"]
         is_own = name in ("bio_folder", "json_lines", "pair_lines")

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from sweep.planning import accounting as planning
 from sweep.planning.accounting import Accounting
 from tests.refusals import refused
 from trainables import figure_cache
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp import accounting
-from trainables.dp.accounting import values
+from trainables.dp.accounting import choose, values
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.schedules import linear
 from trainables.figure_cache import FigureCache, key_of
@@ -49,7 +49,7 @@ def planned(cache, mechanism, accountant=None):
     """The figures of a mechanism for a plan, by way of a cache."""
     return cache.summary(
         key_of(mechanism, accountant=accountant),
-        lambda: accounting.account(mechanism, exact=False, accountant=accountant),
+        lambda: choose.account(mechanism, exact=False, accountant=accountant),
     )
 
 
@@ -93,8 +93,9 @@ def test_a_second_plan_asks_no_accountant(settings, monkeypatch):
     first = Accounting(settings)(config)
     assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
     assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
-    for name in ("resolve", "account", "epsilon_after"):
-        monkeypatch.setattr(accounting, name, never)
+    monkeypatch.setattr(planning, "resolve", never)
+    for name in ("account", "epsilon_after"):
+        monkeypatch.setattr(choose, name, never)
     assert Accounting(settings)(config) == first
 
 
@@ -188,7 +189,7 @@ def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
     for (name, accountant), epsilon in figures.items():
         mechanism = whole if name == "whole" else staged
         assert planned(again, mechanism, accountant).epsilon == epsilon
-        fresh = accounting.account(mechanism, exact=False, accountant=accountant)
+        fresh = choose.account(mechanism, exact=False, accountant=accountant)
         assert fresh.epsilon == epsilon
     assert len(set(figures.values())) == len(figures)
 
@@ -217,7 +218,7 @@ def test_an_edited_decay_is_accounted_anew(tmp_path, monkeypatch):
     assert after.privacy.noise_multiplier > before.privacy.noise_multiplier
     kept = replace(changed, noise_multiplier=mechanism.noise_multiplier)
     edited = planned(FigureCache(tmp_path), kept)
-    assert edited == accounting.account(kept, exact=False)
+    assert edited == choose.account(kept, exact=False)
     assert edited.epsilon > 1.5 * figure.epsilon
 
 

@@ -11,14 +11,13 @@ from sweep.results import selected_trial
 from sweep.results.export_encoder import write_encoder
 from tests.models._builds import MODELS, SCHEMA, save_model
 from tests.refusals import refused
-from trainables import catalogue
 from trainables.config.trial import model_part
 
 
 def export_folder(folder, name):
     """A folder as `sweep export` leaves it, of an untrained model."""
     config = model_part(**MODELS.get(name, {"name": name}))
-    model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
+    model = config.build(schema=SCHEMA, seed=3)
     save_model(folder / "model", model, config)
     return folder
 

@@ -58,8 +58,7 @@ def test_a_saved_model_says_what_the_trained_one_said(trained):
     signals = read_signals(place / "trial" / "signals.npz")
     corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
     model = saved.load(place / "trial")
-    reader = saved.catalogue.entry("datasets", "json_lines")
-    every = list(reader.read(place / "mine.jsonl", config=config.data))
+    every = list(config.data.read(place / "mine.jsonl"))
     by_text = {each.tokens: each for each in every}
     asked = [by_text[tuple(t)] for t in corpus.token_sequences(signals.records)]
     said = model.read(asked)

@@ -35,12 +35,14 @@ from tests.sweep.sweeps import (
 from tests.trials import run_alone
 from trainables.cards.card import make, read
 from trainables.cards.selected import of_selected
+from trainables.config.calibrate import resolve
 from trainables.config.trial import parse
-from trainables.dp import accounting
-from trainables.dp.accounting import account, certify, release, resolve
+from trainables.dp.accounting import certification
 from trainables.dp.accounting.accountants import selection
 from trainables.dp.accounting.accountants.selection import release_of
-from trainables.dp.accounting.releases import Number
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.choose import account
+from trainables.dp.accounting.releases import Number, release
 from trainables.errors import InvalidData
 
 POISSON = {"engine": "dp_sgd", "privacy.delta": 1e-5}
@@ -219,7 +221,7 @@ def test_a_field_of_garbage_never_ends_a_plan(garbage, tmp_path):
     total_of_plan(prepared.plan, account=Accounting(settings))
     file = settings.cache_dir / "figures.jsonl"
     kept = file.read_text()
-    names = [field.name for field in fields(accounting.Certificate)]
+    names = [field.name for field in fields(certification.Certificate)]
     for name in {*asdict(account(mechanism(epochs=1))), *names}:
         file.write_text(kept)
         change(

@@ -31,7 +31,7 @@ from tests.refusals import refused
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
-from trainables import catalogue, saved
+from trainables import saved
 from trainables.config.trial import model_part
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.models.encoders.hub import LOCAL_FOLDER
@@ -116,7 +116,7 @@ def texts_in(folder):
 def trained_over(encoder, place, **fields):
     """The model folder of a trial over `encoder`, as one writes it; its weights."""
     config = model_part(encoder=str(encoder), **fields)
-    model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
+    model = config.build(schema=SCHEMA, seed=0)
     digest = {ENCODER: files_digest({"encoder": str(encoder)})}
     save_model(place, model, config, provenance=model.provenance, **digest)
     return model

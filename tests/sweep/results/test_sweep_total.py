@@ -11,7 +11,7 @@ from sweep.spending.ledger import FILE, Ledger, entry_for
 from tests.sweep.sweeps import space_in
 from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig
-from trainables.dp.accounting import certify
+from trainables.dp.accounting.certification import certify
 
 
 def entry(trial, *, noise=4.0, delta=1e-5, **other):

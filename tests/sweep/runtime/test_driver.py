@@ -20,7 +20,7 @@ from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.cards import card as cards
 from trainables.config.mechanism import build
-from trainables.dp import accounting
+from trainables.dp.accounting import choose
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 
@@ -313,7 +313,7 @@ def test_every_row_says_what_had_been_spent(stage):
     stage.train(1)
     (row,) = stage.folder.epochs(stage.first)
     mechanism = build(stage.trials[1].config, num_records=90)
-    assert row["metrics"]["epsilon_spent"] == accounting.epsilon_after(mechanism, 1)
+    assert row["metrics"]["epsilon_spent"] == choose.epsilon_after(mechanism, 1)
     assert set(row["metrics"]) == {
         "validation_ser",
         "epsilon_spent",
@@ -324,7 +324,7 @@ def test_every_row_says_what_had_been_spent(stage):
 def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(stage):
     ran = build(stage.trials[1].config, num_records=90, undeclared=("labels",)).first(2)
     stage.begin()
-    made = cards.make(ran, accounting.account(ran), trial_id="draw", corpus="mine")
+    made = cards.make(ran, choose.account(ran), trial_id="draw", corpus="mine")
     stage.finish(2, privacy=made)
     card = stage.record().privacy
     assert card.trial_id == stage.first

@@ -22,7 +22,8 @@ from tests.sweep.logs import rewrite_sweep
 from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_call
 from tests.sweep.sweeps import TOY, ledger_of, prepared_in, settings_in
 from tests.sweep.untracked import run_untracked, without_mlflow
-from trainables.dp.accounting import RdpFilter, certify
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.composition import RdpFilter
 from trainables.errors import InvalidData
 
 _PRIVATE = {

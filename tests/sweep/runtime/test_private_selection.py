@@ -39,7 +39,7 @@ from tests.sweep.sweeps import (
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.cards.page import to_markdown
 from trainables.config.mechanism import with_noise
-from trainables.dp.accounting import certify
+from trainables.dp.accounting.certification import certify
 from trainables.dp.accounting.privacy_semantics import nearest_gaussian_mu
 from trainables.dp.accounting.releases import Number
 from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from search_spaces.parts import Budget
 from sweep.spending.gate import epsilon_refusal
 from tests.accountants._mechanisms import mechanism
-from trainables.dp.accounting import account, epsilon_after
 from trainables.dp.accounting.accountants import paper_zcdp
+from trainables.dp.accounting.choose import account, epsilon_after
 
 
 def trial_of(engine="edp_sgd"):

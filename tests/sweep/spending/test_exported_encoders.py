@@ -30,7 +30,7 @@ from tests.refusals import refused
 from tests.sweep.sweeps import settings_in, shared_figures
 from tests.sweep.untracked import leave_out_mlflow
 from trainables.cards.card import STARTING_WEIGHTS
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.releases import Start, release
 from trainables.errors import InvalidData
 from trainables.models.encoders.exported import tensor_digests

@@ -13,7 +13,8 @@ from sweep.spending.filter import UNFILTERED, filter_of, looks_at_results, total
 from tests.accountants._mechanisms import histogram, mechanism, poisson, shuffled
 from tests.accountants.outside import composed, divergence, sampled
 from tests.sweep.sweeps import space_in
-from trainables.dp.accounting import Account, RdpFilter, release
+from trainables.dp.accounting.composition import Account, RdpFilter
+from trainables.dp.accounting.releases import release
 from trainables.errors import InvalidInput
 
 DELTA = 1e-5

@@ -32,9 +32,9 @@ from tests.accountants.outside import (
 from tests.sweep.sweeps import space_in
 from trainables.config.mechanism import build
 from trainables.config.trial import parse
-from trainables.dp.accounting import RdpFilter, release
 from trainables.dp.accounting.accountants import paper_zcdp
-from trainables.dp.accounting.releases import Start
+from trainables.dp.accounting.composition import RdpFilter
+from trainables.dp.accounting.releases import Start, release
 
 EPOCHS = 3
 NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}

@@ -20,8 +20,8 @@ from tests.accountants.outside import (
     sampled,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import certify, release, with_risk
-from trainables.dp.accounting.releases import Gaussian
+from trainables.dp.accounting.certification import certify, with_risk
+from trainables.dp.accounting.releases import Gaussian, release
 from trainables.errors import InvalidData, InvalidInput
 
 

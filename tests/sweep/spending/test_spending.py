@@ -11,7 +11,7 @@ from sweep.search import source as search_source
 from tests.accountants.outside import events_of, pld_epsilon
 from tests.sweep.sweeps import ledger_of, prepared_in, settings_in, statuses
 from tests.sweep.untracked import run_untracked
-from trainables.dp import accounting
+from trainables.dp.accounting import certification
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
 PRIVATE = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
@@ -65,7 +65,7 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     assert spent == pytest.approx(found["epsilon"], rel=1e-2), (
         "which is what they then cost"
     )
-    monkeypatch.setattr(accounting, "certify", None)  # it is not worked out again
+    monkeypatch.setattr(certification, "certify", None)  # it is not worked out again
     assert total_of_plan(plan, account=Accounting(settings)) == (found, sentence)
 
 

@@ -29,12 +29,15 @@ from tests.accountants.outside import (
     rdp_epsilon,
 )
 from tests.refusals import refused
-from trainables.dp.accounting import Account, RdpFilter, Release, certify, renyi
 from trainables.dp.accounting import composition as account_module
+from trainables.dp.accounting import renyi
+from trainables.dp.accounting.certification import certify
+from trainables.dp.accounting.composition import Account, RdpFilter
 from trainables.dp.accounting.releases import (
     BestOf,
     Gaussian,
     Number,
+    Release,
     Sampled,
     Unaccounted,
 )

@@ -6,10 +6,10 @@ from sweep.synthesis.data_card import Draws, Filters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
 from trainables.config.mechanism import build_from
 from trainables.config.trial import PrivacyConfig, TrainingConfig, part
-from trainables.dp.accounting import account
+from trainables.dp.accounting.choose import account
 from trainables.dp.accounting.privacy_semantics import meaning
-from trainables.generation._material import PARSES, UTTERANCES
-from trainables.models.causal_lm import Config
+from trainables.generation.material import PARSES, UTTERANCES
+from trainables.models.configs import CausalLmConfig
 
 
 def trained(*stages, noise=20.0, **fields):
@@ -29,7 +29,7 @@ def trained(*stages, noise=20.0, **fields):
         frequencies={},
         mechanism={},
     )
-    return Trained(Path("model"), about, Config(), synthesis, mechanism)
+    return Trained(Path("model"), about, CausalLmConfig(), synthesis, mechanism)
 
 
 def card_of(home):

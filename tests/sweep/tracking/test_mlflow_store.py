@@ -17,6 +17,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from sweep import serve
+from sweep.commands.ui import page_of_trials
 from sweep.runtime import runner
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
@@ -131,7 +132,7 @@ def test_the_shared_view_lists_the_trials_the_best_first_with_its_columns(
     tags = [{"key": key, "value": value} for key, value in experiment.tags.items()]
     answer = {"experiment_id": experiment.experiment_id, "tags": tags}
     monkeypatch.setattr(serve, "mlflow_experiment", lambda server: answer)
-    assert serve.page_of_trials(serve.Server("http://here"), settings.home) == page
+    assert page_of_trials(serve.Server("http://here"), settings.home) == page
     Tracker(settings).delete(sweep)
     left = client.get_experiment_by_name(EXPERIMENT).tags
     assert not [key for key in left if sweep_id in key]

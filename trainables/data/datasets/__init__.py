@@ -1,26 +1,22 @@
-"""Readers of corpora. Each file is one corpus, of one of two kinds.
+"""Data sets. `ENTRIES` lists them by the names that configs use.
 
-"frames": utterances with an intent and slots; `read` yields `Utterance`, `schema` gives
-its labels. "pairs": utterances with a program; `read` yields `Pair`.
-
-`files` lists the files to read, `default_path` is the place under the data directory,
-`pool_size` the number of distinct utterances where it is public, `PUBLIC` whether the
-records are, `SOURCE` where a public one is published. A made corpus has no files; its
-`recipe` is a hash of everything that determines its utterances.
+Each is a class with its fields and abilities, a `DataConfig` of one of two kinds.
+"frames": utterances with an intent and slots. "pairs": utterances with a program. Bases
+stand in `trainables.data.configs` and `trainables.data.pairs`.
 """
 
 ENTRIES = {
-    "atis": "frames",
-    "bio_folder": "frames",
-    "communication": "frames",
-    "health": "frames",
-    "json_lines": "frames",
-    "nlu_eval": "frames",
-    "pair_lines": "pairs",
-    "sgd_dialogues": "frames",
-    "smcalflow": "pairs",
-    "snips": "frames",
-    "treedst": "pairs",
-    "video": "frames",
+    "atis": "atis:Atis",
+    "bio_folder": "bio_folder:BioFolder",
+    "communication": "communication:Communication",
+    "health": "health:Health",
+    "json_lines": "json_lines:JsonLines",
+    "nlu_eval": "nlu_eval:NluEval",
+    "pair_lines": "pair_lines:PairLines",
+    "sgd_dialogues": "sgd_dialogues:SgdDialogues",
+    "smcalflow": "smcalflow:SmCalFlow",
+    "snips": "snips:Snips",
+    "treedst": "treedst:TreeDst",
+    "video": "video:Video",
 }
 DEFAULT = "atis"

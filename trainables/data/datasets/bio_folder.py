@@ -1,28 +1,14 @@
-"""A user's own corpus in the form `seq.in` / `seq.out` / `label`, in one folder or one
-a part.
-
-These are three aligned files, a record a line. Public sets in this form have its
-`files` and `read`.
-"""
+"""Corpora in the form of aligned files, a user's own and public ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from trainables.data import configs as data_configs
+from trainables.data.configs import FrameFiles
 from trainables.data.formats.reading import BIO_NAMES, File
 from trainables.data.formats.source import own_utterances
 from trainables.data.records import PART_NAMES, Part, Utterance
-from trainables.data.schema import OwnSet
 from trainables.errors import InvalidData
-
-PUBLIC = False
-
-
-class Config(data_configs.FrameFiles):
-    """The fields of `data` with `name: bio_folder`."""
-
-    name: Literal["bio_folder"] = "bio_folder"
 
 
 def folders(path: Path) -> dict[Path, Part]:
@@ -50,17 +36,28 @@ def folders(path: Path) -> dict[Path, Part]:
     return found
 
 
-def files(path: Path, *, config: data_configs.FrameFiles) -> tuple[Path, ...]:
-    """The files to read. Raises: InvalidData where one is missing."""
-    return tuple(folder / name for folder in folders(path) for name in BIO_NAMES)
+class BioFiles(FrameFiles):
+    """A corpus in three aligned files, `seq.in`, `seq.out` and `label`, a record a
+    line, in one folder or one a part.
+    """
+
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """As `DataConfig.files`."""
+        return tuple(folder / name for folder in folders(path) for name in BIO_NAMES)
+
+    def read(self, path: Path) -> Iterator[Utterance]:
+        """All parts. Raises: InvalidData with file and line, see `own_utterances`."""
+        return own_utterances(
+            File(folder, "bio_folder", part=part)
+            for folder, part in folders(path).items()
+        )
 
 
-def read(path: Path, *, config: data_configs.FrameFiles) -> Iterator[Utterance]:
-    """All parts. Raises: InvalidData with file and line, see `own_utterances`."""
-    return own_utterances(
-        File(folder, "bio_folder", part=part) for folder, part in folders(path).items()
-    )
+class BioFolder(BioFiles):
+    """A user's own corpus in the form `seq.in` / `seq.out` / `label`, in one folder or
+    one a part.
+    """
 
+    place = "bio_folder"
 
-_SET = OwnSet("bio_folder", read)
-default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size
+    name: Literal["bio_folder"] = "bio_folder"

@@ -1,15 +1,10 @@
-"""Generated corpus: calls, messages, mail, contacts, with names and numbers of one
-record each.
-"""
+"""The grammar of a generated corpus."""
 
 from typing import Literal
 
-from trainables.data import configs as data_configs
+from trainables.data.configs import MadeFrames
 from trainables.data.datasets import _lexicon
-from trainables.data.synthetic import Domain, SyntheticCorpus, zipf
-
-PUBLIC = True
-LICENCE = "made by this project"
+from trainables.data.synthetic import Domain, zipf
 
 DOMAIN = Domain(
     name="communication",
@@ -151,12 +146,12 @@ DOMAIN = Domain(
 )
 
 
-class Config(data_configs.MadeFrames):
-    """The fields of `data` with `name: communication`."""
+class Communication(MadeFrames):
+    """Generated corpus: calls, messages, mail, contacts, with names and numbers of one
+    record each.
+    """
+
+    place = "made/communication"
+    domain = DOMAIN
 
     name: Literal["communication"] = "communication"
-
-
-_MADE = SyntheticCorpus(DOMAIN)
-default_path, files, recipe = _MADE.default_path, _MADE.files, _MADE.recipe
-read, schema, pool_size = _MADE.read, _MADE.schema, _MADE.pool_size

@@ -1,15 +1,10 @@
-"""Generated corpus: medication, symptoms, appointments, with drugs and names of one
-record each.
-"""
+"""The grammar of a generated corpus."""
 
 from typing import Literal
 
-from trainables.data import configs as data_configs
+from trainables.data.configs import MadeFrames
 from trainables.data.datasets import _lexicon
-from trainables.data.synthetic import Domain, SyntheticCorpus, uniform, zipf
-
-PUBLIC = True
-LICENCE = "made by this project"
+from trainables.data.synthetic import Domain, uniform, zipf
 
 DOMAIN = Domain(
     name="health",
@@ -152,12 +147,12 @@ DOMAIN = Domain(
 )
 
 
-class Config(data_configs.MadeFrames):
-    """The fields of `data` with `name: health`."""
+class Health(MadeFrames):
+    """Generated corpus: medication, symptoms, appointments, with drugs and names of one
+    record each.
+    """
+
+    place = "made/health"
+    domain = DOMAIN
 
     name: Literal["health"] = "health"
-
-
-_MADE = SyntheticCorpus(DOMAIN)
-default_path, files, recipe = _MADE.default_path, _MADE.files, _MADE.recipe
-read, schema, pool_size = _MADE.read, _MADE.schema, _MADE.pool_size

@@ -1,53 +1,50 @@
-"""A user's own corpus as JSON lines, one object an utterance.
-
-    {"tokens": ["call", "ann"], "tags": ["O", "B-contact"], "intent": "call"}
-    {"text": "call ann", "slots": [["contact", 1, 2]], "intent": "call"}
-
-Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as (name,
-first token, one past the last), or absent. `intent`, `part` (train, validation, test)
-and `group` (the key of the record's group) are optional; a corpus has intents and
-groups for all of its records or for none.
-"""
+"""A user's own corpus as JSON lines."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from trainables.data import configs as data_configs
+from trainables.data.configs import FrameFiles
 from trainables.data.formats.reading import File
 from trainables.data.formats.source import own_utterances
 from trainables.data.records import NO_INTENT, Utterance
-from trainables.data.schema import OwnSet
 from trainables.errors import InvalidData
 
-PUBLIC = False
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-class Config(data_configs.FrameFiles):
-    """The fields of `data` with `name: json_lines`."""
+class JsonLines(FrameFiles):
+    """A user's own corpus as JSON lines, one object an utterance.
+
+        {"tokens": ["call", "ann"], "tags": ["O", "B-contact"], "intent": "call"}
+        {"text": "call ann", "slots": [["contact", 1, 2]], "intent": "call"}
+
+    Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as
+    (name, first token, one past the last), or absent. `intent`, `part` (train,
+    validation, test) and `group` (the key of the record's group) are optional; a corpus
+    has intents and groups for all of its records or for none.
+    """
+
+    place = "utterances.jsonl"
 
     name: Literal["json_lines"] = "json_lines"
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """As `DataConfig.files`."""
+        if not path.is_file():
+            raise InvalidData(
+                f"expected a JSON-lines file in {path}, got none (see data.path)"
+            )
+        return (path,)
 
-def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """The files to read. Raises: InvalidData where one is missing."""
-    if not path.is_file():
-        raise InvalidData(
-            f"expected a JSON-lines file in {path}, got none (see data.path)"
-        )
-    return (path,)
+    def read(self, path: Path) -> Iterator[Utterance]:
+        """The utterances in the order of the file; empty lines are skipped.
 
-
-def read(path: Path, *, config: Config) -> Iterator[Utterance]:
-    """The utterances in the order of the file; empty lines are skipped.
-
-    Raises: InvalidData with file and line for another object, and for an empty file.
-    """
-    return own_utterances(
-        File(file, "json_lines") for file in files(path, config=config)
-    )
+        Raises: InvalidData with file and line for another object, and for an empty
+            file.
+        """
+        return own_utterances(File(file, "json_lines") for file in self.files(path))
 
 
 def line(utterance: Utterance, *, slots: bool) -> str:
@@ -61,7 +58,3 @@ def line(utterance: Utterance, *, slots: bool) -> str:
     if utterance.group is not None:
         fields["group"] = utterance.group
     return _ENCODER.encode(fields) + "\n"
-
-
-_SET = OwnSet("utterances.jsonl", read)
-default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

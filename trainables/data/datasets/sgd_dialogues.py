@@ -1,71 +1,70 @@
-"""Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et al.,
-AAAI 2020).
-
-Two forms are read: the data set's own folders of `dialogues_*.json`, and one file of
-prepared turns (`tokens`, `tags`, `intent`, one JSON object a line). An intent is
-`Domain:ActiveIntent`. The text is public and meant for pretraining; it is similar to
-the other corpora of this shelf.
-"""
+"""Schema-Guided Dialogue."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from trainables.data import configs as data_configs
 from trainables.data.bio import tags_of
+from trainables.data.configs import ShippedFrames
 from trainables.data.formats.reading import File
 from trainables.data.formats.source import own_utterances
 from trainables.data.records import Part, Slot, Utterance
-from trainables.data.schema import ShippedSet
 from trainables.errors import InvalidData
 from trainables.io.files import read_json
 
-PUBLIC = True
-LICENCE = "CC BY-SA 4.0"
-SOURCE = (
-    "https://github.com/google-research-datasets/dstc8-schema-guided-dialogue, its"
-    " folders train, dev and test"
-)
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+(?:[.:]\d+)*|[^\sa-z\d.?!,]")
 _PARTS: dict[str, Part] = {"train": "train", "dev": "validation", "test": "test"}
 _MAX_BYTES = 64 << 20  # the corpus' own files have 1 to 3 MB
 _FEWEST_TOKENS, _MOST_TOKENS = 3, 30
 
 
-class Config(data_configs.FrameFiles):
-    """The fields of `data` with `name: sgd_dialogues`."""
+class SgdDialogues(ShippedFrames):
+    """Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et
+    al., AAAI 2020).
+
+    Two forms are read: the data set's own folders of `dialogues_*.json`, and one file
+    of prepared turns (`tokens`, `tags`, `intent`, one JSON object a line). An intent is
+    `Domain:ActiveIntent`. The text is public and meant for pretraining; it is similar
+    to the other corpora here.
+    """
+
+    licence = "CC BY-SA 4.0"
+    source = (
+        "https://github.com/google-research-datasets/dstc8-schema-guided-dialogue, its"
+        " folders train, dev and test"
+    )
+    place = "sgd_dialogues/utterances.jsonl"
 
     name: Literal["sgd_dialogues"] = "sgd_dialogues"
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """As `DataConfig.files`."""
+        if path.is_file():
+            return (path,)
+        found = tuple(sorted(path.rglob("dialogues_*.json")))
+        if not found:
+            raise InvalidData(
+                f"expected a file of turns or folders of dialogues_*.json in {path}, got"
+                " none (see data.path, SWEEP_DATA_DIR)"
+            )
+        return found
 
-def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """The files to read. Raises: InvalidData where one is missing."""
-    if path.is_file():
-        return (path,)
-    found = tuple(sorted(path.rglob("dialogues_*.json")))
-    if not found:
-        raise InvalidData(
-            f"expected a file of turns or folders of dialogues_*.json in {path}, got"
-            " none (see data.path, SWEEP_DATA_DIR)"
-        )
-    return found
-
-
-def read(path: Path, *, config: Config) -> Iterator[Utterance]:
-    """User turns that have a slot and 3 to 30 tokens; a turn about two domains occurs
-    once for each. Raises: InvalidData with file and place for what is neither form.
-    """
-    if path.is_file():
-        yield from own_utterances([File(path, "json_lines")])
-        return
-    for file in files(path, config=config):
-        part = _PARTS.get(file.parent.name, "train")
-        for place, dialogue in enumerate(_dialogues(file)):
-            for turn in dialogue.get("turns", ()):
-                where = f"{file} dialogue {place}"
-                if turn.get("speaker") == "USER":
-                    yield from _of_turn(turn, part=part, where=where)
+    def read(self, path: Path) -> Iterator[Utterance]:
+        """User turns that have a slot and 3 to 30 tokens; a turn about two domains
+        occurs once for each. Raises: InvalidData with file and place for what is
+        neither form.
+        """
+        if path.is_file():
+            yield from own_utterances([File(path, "json_lines")])
+            return
+        for file in self.files(path):
+            part = _PARTS.get(file.parent.name, "train")
+            for place, dialogue in enumerate(_dialogues(file)):
+                for turn in dialogue.get("turns", ()):
+                    where = f"{file} dialogue {place}"
+                    if turn.get("speaker") == "USER":
+                        yield from _of_turn(turn, part=part, where=where)
 
 
 def tokens_with_places(text: str) -> list[tuple[str, int, int]]:
@@ -124,7 +123,3 @@ def _slots(
         if inside and (not kept or kept[-1][2] <= inside[0]):
             kept.append((str(slot["slot"]), inside[0], inside[-1] + 1))
     return kept
-
-
-_SET = ShippedSet("sgd_dialogues", "sgd_dialogues/utterances.jsonl", read)
-default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

@@ -1,26 +1,21 @@
-"""SNIPS: requests to a voice assistant, seven intents (Coucke et al. 2018,
-arXiv:1805.10190).
-
-39 slots.
-"""
+"""SNIPS."""
 
 from typing import Literal
 
-from trainables.data import configs as data_configs
-from trainables.data.datasets.bio_folder import files as files
-from trainables.data.datasets.bio_folder import read as read
-from trainables.data.schema import ShippedSet
-
-PUBLIC = True
-LICENCE = "CC0 1.0"
-SOURCE = "https://github.com/monologg/JointBERT, its folder data/snips"
+from trainables.data.configs import ShippedFrames
+from trainables.data.datasets.bio_folder import BioFiles
 
 
-class Config(data_configs.FrameFiles):
-    """The fields of `data` with `name: snips`."""
+class Snips(BioFiles, ShippedFrames):
+    """SNIPS: requests to a voice assistant, seven intents (Coucke et al. 2018,
+    arXiv:1805.10190).
+
+    39 slots.
+    """
+
+    licence = "CC0 1.0"
+    source = "https://github.com/monologg/JointBERT, its folder data/snips"
+    place = "snips"
+    has_one_place = True
 
     name: Literal["snips"] = "snips"
-
-
-_SET = ShippedSet("snips", "snips")
-default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

@@ -1,15 +1,10 @@
-"""Generated corpus: films, series and channels, with titles and names of one record
-each.
-"""
+"""The grammar of a generated corpus."""
 
 from typing import Literal
 
-from trainables.data import configs as data_configs
+from trainables.data.configs import MadeFrames
 from trainables.data.datasets import _lexicon
-from trainables.data.synthetic import Domain, SyntheticCorpus, zipf
-
-PUBLIC = True
-LICENCE = "made by this project"
+from trainables.data.synthetic import Domain, zipf
 
 DOMAIN = Domain(
     name="video",
@@ -150,12 +145,12 @@ DOMAIN = Domain(
 )
 
 
-class Config(data_configs.MadeFrames):
-    """The fields of `data` with `name: video`."""
+class Video(MadeFrames):
+    """Generated corpus: films, series and channels, with titles and names of one record
+    each.
+    """
+
+    place = "made/video"
+    domain = DOMAIN
 
     name: Literal["video"] = "video"
-
-
-_MADE = SyntheticCorpus(DOMAIN)
-default_path, files, recipe = _MADE.default_path, _MADE.files, _MADE.recipe
-read, schema, pool_size = _MADE.read, _MADE.schema, _MADE.pool_size

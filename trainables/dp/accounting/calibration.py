@@ -7,9 +7,6 @@ from functools import lru_cache
 
 from scipy.optimize import brentq, newton
 
-from trainables.config.mechanism import build, with_noise
-from trainables.config.sections import LEAST_TARGET_EPSILON
-from trainables.config.trial import Target, TrialConfig
 from trainables.dp.accounting import pld
 from trainables.dp.accounting.certification import (
     OWN,
@@ -26,6 +23,7 @@ from trainables.dp.accounting.privacy_semantics import (
 )
 from trainables.dp.accounting.releases import Training, release
 from trainables.dp.accounting.rounding import format_epsilon
+from trainables.dp.engines.configs import LEAST_TARGET_EPSILON, Target
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import CannotAnalyze, InvalidInput
 
@@ -33,40 +31,6 @@ _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
 _LEAST_SHARE = 0.99  # of the target that the noise found costs
 _NEARLY_ALL = 0.999  # of it that 5 digits of noise leave
-
-
-def resolve(
-    config: TrialConfig,
-    *,
-    num_records: int,
-    undeclared: tuple[str, ...] = (),
-    certified: bool = True,
-) -> tuple[TrialConfig, Mechanism]:
-    """A config whose noise multiplier is a number, and its mechanism.
-
-    A target becomes the smallest noise multiplier that meets it by
-    `privacy.accountant` or the tightest sound accountant; a number stays as it is.
-    `certified`: see `noise_for`.
-
-    Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
-    """
-    target = config.privacy.noise_multiplier
-    if not isinstance(target, Target):
-        return config, build(config, num_records=num_records, undeclared=undeclared)
-    trial = build(
-        with_noise(config, 1.0), num_records=num_records, undeclared=undeclared
-    )
-    named = config.privacy.accountant
-    if target.target_epsilon is not None:
-        z = noise_for(
-            trial,
-            target_epsilon=target.target_epsilon,
-            accountant=named,
-            certified=certified,
-        )
-    else:
-        z = noise_for_risk(trial, target, accountant=named, certified=certified)
-    return with_noise(config, z), replace(trial, noise_multiplier=z)
 
 
 def noise_for(

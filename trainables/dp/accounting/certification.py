@@ -362,7 +362,12 @@ def meaning_of(
     *,
     effort: Effort = "exact",
 ) -> ClaimMeaning:
-    """What the certificate `found` of releases allows an attacker."""
+    """What the certificate `found` of the releases `what` allows an attacker who tests
+    whether one unit was in the data: largest true-positive rates and the largest
+    advantage, at the certificate's delta. More of the privacy profile of `what` is read
+    with more `effort`, which never makes a figure larger. All figures are 1 or infinite
+    where epsilon is infinite.
+    """
     pairs = pairs_of(what, found, effort=effort)
     return meaning(found.epsilon, delta=found.delta, profile=pairs)
 

@@ -38,7 +38,7 @@ def account(
 
     `exact=False` is for planning thousands of trials: every figure is an upper bound of
     the exact one, `tight` says whether it equals it, and `epsilon_replace_one` under
-    Poisson sampling is left out. `accountant` is an entry of this shelf, default the
+    Poisson sampling is left out. `accountant` is a registered one, default the
     tightest that is sound here.
 
     Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not
@@ -147,7 +147,7 @@ def bounding(accountant: str) -> ModuleType:
 
     Raises: InvalidInput for an unknown accountant, CannotAnalyze for another kind.
     """
-    module = catalogue.entry("accountants", accountant)
+    module: ModuleType = catalogue.entry("accountants", accountant)
     allowed = catalogue.names("accountants", kind="guarantee")
     if accountant not in allowed:
         reason = getattr(module, "NO_GUARANTEE", "it is no guarantee")

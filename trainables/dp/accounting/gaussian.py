@@ -114,7 +114,7 @@ def _chernoff(steps: Sequence[Step], tail: float) -> float:
 
 
 def _log_moment(step: Step, exponent: float) -> float:
-    """log of the moment generating function of the coin of a step."""
+    """log of the moment generating function of the membership of a record in a step."""
     return (
         math.log1p(step.rate * math.expm1(exponent))
         if isinstance(step, Sampled)

@@ -83,8 +83,11 @@ def merged(steps: Iterable[S]) -> tuple[S, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """One step after another on the same records. `beside` stands beside the training:
-    no calibration of its noise changes it.
+    """The release of one training: its Gaussian `steps`, one after another on the same
+    records, under one `neighboring_relation` and for one `unit` (record, group or
+    couple). Equal steps are merged into one with a count. `beside` are further Gaussian
+    releases on the same records, such as a noised histogram, whose noise no calibration
+    of the training changes.
     """
 
     kind: Literal["training"] = "training"
@@ -123,7 +126,10 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Unaccounted:
-    """A release that no finite epsilon holds for."""
+    """A release for which no finite epsilon holds, with the `reasons`, one phrase each,
+    that a plan, a card and the ledger show. It composes with others to an infinite
+    epsilon, keeps its `neighboring_relation` and `unit`, and no noise changes it.
+    """
 
     kind: Literal["unaccounted"] = "unaccounted"
     reasons: tuple[str, ...]
@@ -138,10 +144,11 @@ class Unaccounted:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """The law of a number of trials that is drawn beforehand and kept secret, and its
-    mean >= 1.
+    """The law of a number of trials that is drawn before a selection and kept secret:
+    poisson, geometric or logarithmic (truncated negative binomials of shape 1 and 0,
+    Papernot and Steinke 2022), and its `mean`, which is finite and at least 1.
 
-    Geometric and logarithmic are truncated negative binomials of shape 1 and 0.
+    Raises: ValueError for another law or mean.
     """
 
     law: str
@@ -200,8 +207,10 @@ Release = Training | Unaccounted | BestOf
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What the weights that a training starts from have released about its records: the
-    `releases` of an earlier export, whose opaque id `source` is.
+    """What the weights that a training starts from have released about the same records
+    before: the `releases` of an earlier export, under its opaque id `source`. The
+    training's epsilon is then that of the composition of both; two starts with equal
+    ids are the same releases and count once.
     """
 
     source: str
@@ -260,8 +269,10 @@ def everything(mechanism: Mechanism) -> tuple[Release, ...]:
 
 
 def once(starts: Iterable[Start]) -> dict[tuple[Start, int], Release]:
-    """What several trainings start from, under keys: each release once, whatever starts
-    from it.
+    """The releases of all `starts` of several trainings, each release once whatever
+    number of trainings starts from it, under keys (start, place in its releases) that
+    are equal for equal releases. An export that ten trials of a sweep read is composed
+    once with them.
     """
     return {
         (start, n): each for start in starts for n, each in enumerate(start.releases)

@@ -24,8 +24,9 @@ def format_epsilon(epsilon: float | None, *, digits: int = DIGITS) -> str:
 
 
 def format_delta(delta: float | None) -> str:
-    """The delta of a guarantee with 6 significant digits, not below it; a missing value
-    is "-".
+    """The delta of a guarantee as text, with 6 significant digits and rounded up, so
+    that the printed figure is never stronger than the one that was certified; a missing
+    value is "-". Used wherever a page, a card or a message names a delta.
 
     Raises: ValueError for a negative number or not a number.
 
@@ -36,8 +37,9 @@ def format_delta(delta: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, rounded up because it bounds what a guarantee allows; a
-    missing one is "-".
+    """A share in [0, 1] as text in percent, with 3 significant digits and rounded up
+    because it bounds what a guarantee allows; above 1 it is 100 %, and a missing one is
+    "-". Shares that are measured rather than bounded are formatted elsewhere.
 
     >>> percent(0.11649), percent(1.0), percent(None)
     ('11.7 %', '100 %', '-')
@@ -48,8 +50,9 @@ def percent(share: float | None) -> str:
 
 
 def risk_sentences(max_tpr_1pct: float | None) -> list[str]:
-    """What a largest true-positive rate at 1 % false positives means, in one sentence;
-    none where it is not known.
+    """What a largest true-positive rate at 1 % false positives (a share in [0, 1])
+    means for the members of the data, in one sentence to stand after an epsilon; an
+    empty list where the rate is not known, so that callers can join what there is.
 
     >>> risk_sentences(0.05)
     ['An attacker with 1 % false alarms finds at most 5 % of the members.']

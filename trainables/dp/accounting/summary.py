@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from trainables.config.sections import NeighboringRelation
+from trainables.dp.mechanism import NeighboringRelation
 from trainables.figures import (
     EPSILON,
     EPSILON_PAPER,
@@ -98,8 +98,10 @@ class PrivacySummary:
 
 
 def plain(value: Any) -> Any:
-    """A value in a form that JSON supports: an infinity is the string "inf", a NaN
-    None.
+    """A value in a form that JSON supports: an infinity is the string "inf" or "-inf",
+    a NaN None, a tuple a list, and so in every part of lists and mappings. Readers of
+    cards and of the ledger turn "inf" back into a number; everything else passes
+    unchanged.
 
     >>> plain((1.0, math.inf, {"loss": math.nan}))
     [1.0, 'inf', {'loss': None}]

@@ -114,10 +114,11 @@ def epsilon_lower_bound(
     delta: float,
     false_alarm: float,
 ) -> float:
-    """ln((1 - FNR - delta) / FPR) with Clopper-Pearson upper bounds at false_alarm / 2
-    each.
-
-    Valid for independent calls. At least 0.
+    """A lower bound of epsilon at `delta` from counts of a test between two inputs:
+    ln((1 - FNR - delta) / FPR), with Clopper-Pearson upper bounds of both rates, each
+    at error probability `false_alarm` / 2 (Jagielski et al. 2020). It holds with
+    probability 1 - `false_alarm`, for independent calls and a test that was fixed
+    before them, and is 0 where nothing is proved.
 
     >>> round(epsilon_lower_bound(true_positives=90, positives=100, false_positives=10,
     ...     negatives=100, delta=0, false_alarm=0.05), 4)
@@ -144,11 +145,11 @@ def distinguish(
     delta: float,
     false_alarm: float,
 ) -> float:
-    """A valid lower bound on epsilon from distinguishing `left` and `right` (both [n,
-    D]).
-
-    The first half of the calls chooses direction and threshold, the second half is
-    tested by them.
+    """A lower bound of epsilon at `delta`, valid with probability 1 - `false_alarm`,
+    from distinguishing the releases `left` and `right` of two neighbouring inputs, [n,
+    D] each, calls in rows. The first half of the calls chooses a direction (scaled in
+    each of the parameter `groups`) and a threshold, the second half is tested by them,
+    so the choice causes no bias.
     """
     half = len(left) // 2
     shift = (right[:half] - left[:half]).mean(axis=0)

@@ -43,10 +43,10 @@ _NONE: Ids = np.zeros(0, dtype=np.int64)
 
 
 class Schedule:
-    """When a process compares, and which records: by coins of their own, which no other
-    random number depends on. `coins` are those of an epoch, `steps_in` the number of
-    its steps, `size` the number of trained weights, `whole` the most records that are
-    compared at first.
+    """When a process compares, and which records: by random numbers of their own, which
+    no other one depends on. `coins` is the generator of an epoch, `steps_in` the number
+    of its steps, `size` the number of trained weights, `whole` the most records that
+    are compared at first.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import torch
 
-from trainables.dp.engines._engine import Engine, StepStats, sum_of_losses
 from trainables.dp.engines._physical_batches import passes
+from trainables.dp.engines.engine import Engine, StepStats, sum_of_losses
 from trainables.dp.sampling import SampledBatch
 
 

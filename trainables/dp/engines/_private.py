@@ -25,8 +25,8 @@ from trainables.dp.engines._check import (
     difference,
     taken,
 )
-from trainables.dp.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.dp.engines._physical_batches import PhysicalBatch, passes
+from trainables.dp.engines.engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.dp.flat import FlatGradient
 from trainables.dp.gradient_hook import GradientHook
 from trainables.dp.mechanism import Mechanism
@@ -34,7 +34,7 @@ from trainables.dp.noise import add_noise_
 from trainables.dp.population import Ids
 from trainables.dp.sampling import SampledBatch
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.metrics.training import CLIP_DIFFERENCE
+from trainables.figures import CLIP_DIFFERENCE
 
 
 class PrivateEngine(Engine):

@@ -1,6 +1,6 @@
 """The engine of a model that is evaluated without training; it takes no step."""
 
-from trainables.dp.engines._engine import Engine, StepStats
+from trainables.dp.engines.engine import Engine, StepStats
 from trainables.dp.sampling import SampledBatch
 from trainables.errors import TrialFailed
 

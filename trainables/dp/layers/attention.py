@@ -1,5 +1,5 @@
 """Self-attention of packed rows (Vaswani et al. 2017); no parameters, so nothing for
-the tape.
+the recorder.
 
 Records are taken in groups of equal length, so no score is computed for padding.
 """

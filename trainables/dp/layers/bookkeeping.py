@@ -1,8 +1,8 @@
 """Clipped sums of per-unit gradients from one forward and one backward pass, exactly.
 
 Book-keeping (Bu et al. 2023): the backward pass leaves activations and output gradients
-on a tape, per-unit norms follow from them without per-unit gradients (Goodfellow 2015;
-Li et al. 2021), and the clipped sum is one more matrix product a layer, written
+in a recorder, per-unit norms follow from them without per-unit gradients (Goodfellow
+2015; Li et al. 2021), and the clipped sum is one more matrix product a layer, written
 straight into the flat gradient buffer. No model-sized tensor exists once per record.
 """
 
@@ -175,7 +175,7 @@ def flat_views(model: LossModel, out: Tensor) -> Views:
 def _run(
     model: LossModel, batch: Any, weights: Tensor, tape: Recorder, parameters: Views
 ) -> None:
-    """One forward and backward pass under `tape`."""
+    """One forward and backward pass under the recorder `tape`."""
     unknown = unsupported_modules(model)
     if unknown:
         raise InvalidInput(f"no book-keeping for {', '.join(unknown)}")

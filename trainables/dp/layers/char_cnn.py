@@ -51,10 +51,10 @@ _CHUNK = 1 << 22  # numbers of per-unit matrices that are held at once
 
 
 def encode(words: Sequence[str], kernel: int) -> np.ndarray:
-    """int64[len(words), MAX_CHARS + kernel - 1]: character ids with kernel // 2 zeros
-    in front.
-
-    Words are cut after `MAX_CHARS` characters.
+    """Character ids of `words` for a `CharCnn` of this `kernel` width:
+    int64[len(words), MAX_CHARS + kernel - 1], with kernel // 2 zeros in front. 0 pads,
+    1 is any character that is not printable ASCII, 2 and up are the printable ones.
+    Words are cut after `MAX_CHARS` characters. An id depends on its character alone.
 
     >>> encode(["a!"], 3)[0, :4].tolist()
     [0, 66, 2, 0]
@@ -230,9 +230,11 @@ class _CharCnn(torch.autograd.Function):
 
 
 class CharCnn(nn.Module):
-    """Features [n, num_filters] of the words of n tokens.
-
-    Parameters: `embedding` [C, D], `filters` [F, k, D], `bias` [F].
+    """Features [n, num_filters] of the words of n tokens: a convolution of width
+    `kernel` over character embeddings, then the maximum over the places of a word (Ma
+    and Hovy 2016). Parameters: `embedding` [C, char_dim], `filters` [num_filters,
+    kernel, char_dim], `bias` [num_filters]. Each distinct word of a batch is computed
+    once; gradients are recorded by record.
     """
 
     def __init__(self, char_dim: int, num_filters: int, kernel: int) -> None:

@@ -15,12 +15,11 @@ import functools
 from collections.abc import Callable
 from ctypes import c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from trainables.data.batches import PackedBatch
-from trainables.data.texts import TextBatch
 from trainables.dp.layers.packing import ByLength, TimeMajor
 from trainables.dp.seeding import stream_seed
 from trainables.system import native
@@ -45,9 +44,10 @@ def _mix(values: Tensor) -> Tensor:
 
 
 class Masks:
-    """The masks of one forward pass.
-
-    `seed` of the pass; `record` int64[n] and `position` int64[n] of each packed row.
+    """The dropout masks of one forward pass over packed rows, drawn by record: a bit is
+    a hash of `seed` (of the pass), the row's `record` key int64[n], its `position`
+    int64[n] in the record, the place in the model and the feature. A record's mask does
+    not depend on what else is in its batch. A share `rate` of the numbers is dropped.
     """
 
     def __init__(
@@ -128,10 +128,21 @@ class Masks:
         return bits.view(torch.int16) >= self.dropped - _LEVELS // 2
 
 
+class Keyed(Protocol):
+    """A batch whose records have keys: `text_keys` int64[B], equal for equal records
+    whatever else is in the batch.
+    """
+
+    @property
+    def text_keys(self) -> Tensor:
+        """int64[B], in the batch's order."""
+
+
 class DropsByRecord(nn.Module):
-    """A model whose dropout is drawn by record from a public seed: the step's where
-    `begin_step` sets one, else a new draw of torch's global generator for each pass.
-    Sets `dropout`, `_seed`.
+    """A base of models whose dropout is drawn by record from a public seed: that of the
+    step where `begin_step` sets one, else a new draw of torch's global generator for
+    each pass. A subclass sets `dropout`, the rate in [0, 1), and `_seed`, and
+    multiplies rows by `masks`, which are None in eval mode and at rate 0.
     """
 
     dropout: float
@@ -144,9 +155,7 @@ class DropsByRecord(nn.Module):
         """
         self._step = stream_seed(self._seed, "dropout", *names)
 
-    def masks(
-        self, batch: PackedBatch | TextBatch, layout: TimeMajor | ByLength
-    ) -> Masks | None:
+    def masks(self, batch: Keyed, layout: TimeMajor | ByLength) -> Masks | None:
         """Dropout for the rows of a layout; None where nothing is dropped."""
         if not self.training or self.dropout == 0:
             return None

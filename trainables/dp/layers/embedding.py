@@ -93,7 +93,11 @@ class _TapedEmbedding(torch.autograd.Function):
 
 
 class Embedding(nn.Embedding):
-    """`nn.Embedding` on packed ids [n] -> [n, embedding_dim]; no padding index."""
+    """`nn.Embedding` on packed ids int64[n], giving rows [n, embedding_dim]; there is
+    no padding index. While a recorder is active and the table is trained, the backward
+    pass records the ids and output gradients by record in place of the table's
+    gradient, so that clipping by record never forms a table for each record.
+    """
 
     def forward(self, ids: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each id is of; only a tape reads it."""

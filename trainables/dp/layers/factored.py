@@ -153,9 +153,11 @@ class _TapedFactored(torch.autograd.Function):
 
 
 class FactoredLinear(nn.Module):
-    """Packed rows [n, in_features] -> [n, outputs]; `weight` [parts, in_features] is U.
-
-    `shares` float32[outputs, parts] is S, fixed and public. Weights start at 0.
+    """A linear map whose weights are a product S U of a fixed, public matrix and a
+    trained one: packed rows [n, in_features] to [n, outputs]. `weight` [parts,
+    in_features] is U and starts at 0; `shares` float32[outputs, parts] is S. Outputs
+    that share parts learn from each other's records. Without bias; gradients are
+    recorded by record.
     """
 
     shares: Tensor

@@ -120,7 +120,11 @@ class _TapedLayerNorm(torch.autograd.Function):
 
 
 class LayerNorm(nn.LayerNorm):
-    """`nn.LayerNorm` over the last dimension of packed rows [n, D]."""
+    """`nn.LayerNorm` over the last dimension of packed rows [n, D]. Statistics are
+    those of a row alone, so records do not mix. While a recorder is active and scale or
+    shift are trained, the backward pass records normalised rows and output gradients by
+    record in place of the two gradients.
+    """
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each row is of; only a tape reads it."""

@@ -101,7 +101,12 @@ class _TapedLinear(torch.autograd.Function):
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` on packed rows [n, in_features] -> [n, out_features]."""
+    """`nn.Linear` on packed rows [n, in_features], giving [n, out_features]. While a
+    recorder is active and weight or bias are trained, the backward pass records
+    activations and output gradients by record in place of the weight's gradient. Under
+    bfloat16 the rounded operands are what is recorded, so norms are those of the
+    gradient that is released.
+    """
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each row is of; only a tape reads it."""

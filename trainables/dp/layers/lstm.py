@@ -270,11 +270,10 @@ def _by_torch(
 
 
 class BiLstm(nn.Module):
-    """Both directions of one LSTM layer: packed rows [T, input_size] -> [T, 2 *
-    hidden_size].
-
-    Parameters (direction first): `weight_ih` [2, 4H, I], `weight_hh` [2, 4H, H], `bias`
-    [2, 4H].
+    """Both directions of one LSTM layer (Hochreiter and Schmidhuber 1997) without
+    padding: packed rows [T, input_size] to [T, 2 * hidden_size], the forward direction
+    first. Parameters, by direction: `weight_ih` [2, 4H, I], `weight_hh` [2, 4H, H],
+    `bias` [2, 4H], where forget gates start at 1. Gradients are recorded by record.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:

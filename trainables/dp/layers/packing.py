@@ -22,8 +22,10 @@ from trainables.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Which record (0..num_records-1, in the batch's order) each row of an activation
-    is of.
+    """Which record each row of an activation is of: `record` int64[n], numbers from 0
+    to num_records - 1 in the batch's order. Layers get it with their input, so that a
+    recorded gradient can be summed by record. Compared by identity: one object stands
+    for one order of rows and is regrouped once.
     """
 
     record: np.ndarray  # int64[n]
@@ -32,7 +34,11 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class TimeMajor:
-    """The time-major order of a packed batch of B records and T tokens."""
+    """The time-major order of a packed batch of B records and T tokens: records by
+    falling length, the first token of each, then the second of each that has one, and
+    so on, so that a recurrence at time t works on the first `sizes[t]` rows of its
+    state. Made by `time_major`; index tensors are on the device of the lengths.
+    """
 
     rows: Rows
     record: Tensor  # int64[T], record of each row, in the batch's order
@@ -56,7 +62,11 @@ class TimeMajor:
 
 @dataclass(frozen=True, eq=False)
 class ByLength:
-    """Record-major rows of records by falling length."""
+    """The record-major order of a packed batch of B records and T tokens: records by
+    falling length, the tokens of each together, so that the records of one length can
+    be viewed as [records, length, width] without a copy. Attention reads it by
+    `groups`. Made by `by_length`; index tensors are on the device of the lengths.
+    """
 
     rows: Rows
     record: Tensor  # int64[T], record of each row, in the batch's order
@@ -103,7 +113,11 @@ def equal_runs(falling: np.ndarray) -> tuple[tuple[int, int, int], ...]:
 
 
 def time_major(lengths: Tensor) -> TimeMajor:
-    """The time-major order of records of these `lengths` (int64[B], each >= 1).
+    """The time-major order of records of these `lengths`, int64[B], each at least 1;
+    ties keep the batch's order. It is computed on the CPU, so it waits for a device
+    that holds the lengths.
+
+    Raises: InvalidInput for a length below 1, or none.
 
     >>> layout = time_major(torch.tensor([1, 3]))
     >>> layout.sizes, layout.source.tolist()
@@ -135,8 +149,11 @@ def time_major(lengths: Tensor) -> TimeMajor:
 
 
 def by_length(lengths: Tensor) -> ByLength:
-    """Record-major rows of records of these `lengths` (int64[B], each >= 1), the
-    longest first.
+    """The record-major order of records of these `lengths`, int64[B], each at least 1,
+    the longest first; ties keep the batch's order. It is computed on the CPU, so it
+    waits for a device that holds the lengths.
+
+    Raises: InvalidInput for a length below 1, or none.
     """
     sizes, order, falling = falling_order(lengths)
     starts = np.cumsum(falling) - falling
@@ -156,13 +173,19 @@ def by_length(lengths: Tensor) -> ByLength:
 
 
 def one_row_each(num_records: int) -> Rows:
-    """Rows of an activation with one row a record, in the batch's order."""
+    """The `Rows` of an activation that has one row for each record, in the batch's
+    order, such as the vector that an intent head reads. A new object at each call: pass
+    one to all layers that read the same rows, because each regroups the rows of an
+    object once.
+    """
     return Rows(np.arange(num_records, dtype=np.int64), num_records)
 
 
 def mean_over_record(x: Tensor, record: Tensor, lengths: Tensor) -> Tensor:
-    """Rows [n, D] of `record` int64[n] -> [B, D], the mean of each record, in the
-    batch's order.
+    """The mean of each record's rows: `x` [n, D] and `record` int64[n], the record of
+    each row, to [B, D] in the batch's order. `lengths` int64[B] are the numbers of rows
+    of the records; rows may stand in any order. Summed in the type of `x`, so the last
+    bits depend on the order.
     """
     return x.new_zeros(len(lengths), x.shape[1]).index_add(
         0, record, x

@@ -3,7 +3,7 @@
 Under `passes_in("bf16", device)` the linear maps and the LSTM's input products, forward
 and towards their inputs, take bfloat16 operands (torch's autocast does the same to
 foreign layers). Computations that privacy depends on stay float32: a layer records the
-*rounded* activation and output gradient, widened, on the tape, and the norm of a unit
+*rounded* activation and output gradient, widened, in the recorder, and the norm of a unit
 and its clipped sum are computed from these same float32 numbers. A unit's contribution
 is therefore at most C whatever was rounded before. Recurrences, attention,
 normalisation, the CRF, losses, parameters and Adam are float32 too.
@@ -21,7 +21,11 @@ Precision = Literal["fp32", "bf16"]
 
 @contextmanager
 def passes_in(precision: Precision, device: torch.device) -> Iterator[None]:
-    """A context in which forward passes have this precision."""
+    """A context in which forward passes on `device` take products in this `precision`:
+    "fp32" changes nothing, "bf16" rounds the operands of linear maps and of the LSTM's
+    input products, and of foreign layers as torch's autocast does. Norms, clipped sums,
+    losses and weights stay float32 in both, so no bound depends on it.
+    """
     if precision == "fp32":
         yield
         return
@@ -31,8 +35,10 @@ def passes_in(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def multiplies_bf16(device: str = "cpu") -> bool:
-    """Whether a device of this type has instructions for such products. Without,
-    PyTorch takes about three times as long for them as for float32's.
+    """Whether a `device` of this type ("cpu", "cuda") has instructions for bfloat16
+    products. A CPU has them with AVX512-BF16 or AMX; without, PyTorch takes about three
+    times as long for such products as for float32's, so a plan says so. Every other
+    device counts as able.
     """
     there = torch.cpu.get_capabilities()
     return device != "cpu" or any(
@@ -46,7 +52,11 @@ def is_rounding(x: Tensor) -> bool:
 
 
 def as_operand(x: Tensor) -> Tensor:
-    """`x` as the products take it: bfloat16 where they round, else itself."""
+    """`x` as products take it: rounded to bfloat16 inside `passes_in("bf16", ...)`,
+    else itself. A layer records this very operand, so the norm of a unit's gradient is
+    computed from the numbers that were multiplied and rounding cannot carry a
+    contribution above the clip norm.
+    """
     return x.to(torch.bfloat16) if is_rounding(x) else x
 
 

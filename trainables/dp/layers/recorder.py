@@ -1,10 +1,10 @@
-"""The tape: entries that layers record during one backward pass instead of weight
+"""The recorder: what layers record during one backward pass instead of weight
 gradients.
 
-While a tape is active, a layer's backward returns only the gradient of its input and
-records an `LayerRecord`: the activations and output gradients from which any weighted
-sum of per-record weight gradients, and its per-unit norms, can be computed afterwards
-(book-keeping, Bu et al. 2023). Without a tape the layers are ordinary autograd.
+While a recorder is active, a layer's backward returns only the gradient of its input
+and records a `LayerRecord`: the activations and output gradients from which any
+weighted sum of per-record weight gradients, and its per-unit norms, can be computed
+afterwards (book-keeping, Bu et al. 2023). Without one the layers are ordinary autograd.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Views = Mapping[
 
 
 class LayerRecord(Protocol):
-    """The record of one use of a layer on the tape."""
+    """The record of one use of a layer."""
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -62,8 +62,10 @@ class LayerRecord(Protocol):
 
 @dataclass(eq=False)
 class Recorder:
-    """Entries in the order of the backward pass; with `views`, gradients are added at
-    once.
+    """What layers record in one backward pass in place of weight gradients: a
+    `LayerRecord` for each use of a layer, in the order of the pass (book-keeping, Bu et
+    al. 2023). With `views`, gradients are added there at once and no entry is kept, for
+    passes whose weights are known before. Activate one with `recording`.
     """
 
     views: Views | None = None
@@ -71,7 +73,7 @@ class Recorder:
 
     def receive(self, entry: LayerRecord) -> None:
         """Called by a layer's backward. Tensors of the entry must be detached: an
-        attached activation would form a reference cycle with this tape.
+        attached activation would form a reference cycle with this recorder.
         """
         if not entry.parameters:
             return
@@ -86,15 +88,16 @@ _IS_PLAIN: ContextVar[bool] = ContextVar("is_plain", default=False)
 
 
 def current() -> Recorder | None:
-    """The active tape, if any. Layers read it in `forward`; their backward uses the
-    same one.
+    """The recorder that is active in this context, or None. A layer reads it in
+    `forward` and hands it to its backward pass, which runs when the context may have
+    ended and must use the same one. Without a recorder layers are ordinary autograd.
     """
     return _ACTIVE.get()
 
 
 @contextmanager
 def recording(tape: Recorder) -> Iterator[Recorder]:
-    """Make `tape` the active one for the forward passes inside."""
+    """Make `tape` the active recorder for the forward passes inside."""
     token = _ACTIVE.set(tape)
     try:
         yield tape
@@ -103,16 +106,20 @@ def recording(tape: Recorder) -> Iterator[Recorder]:
 
 
 def is_plain() -> bool:
-    """Whether layers with a backward pass of their own leave it to autograd (see
-    `plain`).
+    """Whether layers with a backward pass of their own must leave it to autograd,
+    because the caller is inside `plain`. A layer asks in `forward` and then computes
+    the same outputs by torch's own operations; such passes are the reference that
+    recorded ones are compared with.
     """
     return _IS_PLAIN.get()
 
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """A context of passes without a tape and without a hand-written backward pass: the
-    same losses by torch's own operations and libraries, in the type of the weights.
+    """A context of passes without a recorder and without a hand-written backward pass:
+    the same losses by torch's own operations and libraries, in the type of the weights,
+    float64 included. The float64 check of a clipped sum runs inside it, and so do tests
+    of the layers.
     """
     tape, was = _ACTIVE.set(None), _IS_PLAIN.set(True)
     try:
@@ -125,10 +132,10 @@ def plain() -> Iterator[None]:
 def apply(
     function: type[torch.autograd.Function], *arguments: object, widen: bool = True
 ) -> Tensor:
-    """`function.apply` on float32, whatever `layers.precision` makes of other layers.
-
-    With `widen=False` numbers are passed as they are, and the function handles the
-    precision.
+    """`function.apply(*arguments)` with autocast off, so that an autograd function
+    computes in float32 whatever `layers.precision` makes of other layers: bfloat16
+    tensors are widened first. With `widen=False` they are passed as they are, for a
+    function that takes rounded operands itself. Outside autocast nothing is changed.
     """
     device = next((x.device.type for x in arguments if isinstance(x, Tensor)), "cpu")
     if not torch.is_autocast_enabled(device):
@@ -145,7 +152,10 @@ def apply(
 def row_factors(
     units: Units | None, factors: Tensor | None, rows: Rows
 ) -> Tensor | None:
-    """[n]: the factor of each row's unit, or None where all are 1."""
+    """The factor of each row's unit, [n], for the n `rows` of an activation: `factors`
+    [U] by the clipping unit of the row's record. None where all factors are 1, because
+    there are no `units` or no factors, so that callers can skip a product.
+    """
     if units is None or factors is None:
         return None
     return factors.index_select(0, units.of(rows).unit)
@@ -161,12 +171,19 @@ def scaled_pair(g: Tensor, x: Tensor, scale: Tensor | None) -> tuple[Tensor, Ten
 
 
 def column_sums(values: Tensor, scale: Tensor | None) -> Tensor:
-    """[D]: sum of the rows of `values` [n, D], each times its number of `scale`."""
+    """The sum of the rows of `values` [n, D], each times its number of `scale` [n]
+    where that is given: [D], in the type of `values`. It is the gradient of a bias from
+    output gradients and row factors.
+    """
     return values.sum(0) if scale is None else scale @ values
 
 
 def clear_units(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Tensor:
-    """`values` [n, .] with the rows of the dropped units set to 0, NaN included."""
+    """`values` [n, ...] with the rows of the units that are True in `dropped` bool[U]
+    set to 0, NaN and infinity included, which a factor 0 would keep. `rows` says which
+    record each row is of. A unit whose gradient is not finite is dropped by this before
+    sums are formed.
+    """
     gone = dropped.index_select(0, units.of(rows).unit)
     return values.masked_fill(gone.view(-1, *[1] * (values.dim() - 1)), 0.0)
 
@@ -200,7 +217,11 @@ class OfRows:
 
 
 def gradients(entry: LayerRecord, tape: Recorder | None) -> dict[nn.Parameter, Tensor]:
-    """The entry's gradients by its parameters; none where a tape receives it."""
+    """The gradients of a layer's use by its trained parameters, for a backward pass to
+    return: zeros to which the `entry` has added itself. Where a recorder (`tape`) is
+    active it receives the entry instead, and nothing is returned, because clipped sums
+    are formed from all entries afterwards.
+    """
     if tape is not None:
         tape.receive(entry)
         return {}

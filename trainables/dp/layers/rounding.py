@@ -73,7 +73,10 @@ def upper_bound(
 
 
 def row_norms(rows: Tensor) -> Tensor:
-    """float64[n]: the norms of `rows` [n, ...]."""
+    """The L2 norm of each of the `rows` [n, ...] over all its further dimensions:
+    float64[n], accumulated in float64 whatever the type of the rows, so that squares of
+    small float32 numbers do not vanish. An empty row has norm 0.
+    """
     norms: Tensor = torch.linalg.vector_norm(
         rows.flatten(1), dim=1, dtype=torch.float64
     )
@@ -91,11 +94,18 @@ def upper_row_norms(rows: Tensor) -> Tensor:
 
 
 def sums_of(rows: Tensor, unit: Tensor, num_units: int) -> Tensor:
-    """[U, D]: the sum of each unit's `rows` [n, D]; `unit` int64[n]."""
+    """The sum of the `rows` [n, D] of each unit, [num_units, D], in the type of the
+    rows; `unit` int64[n] says whose each row is. A unit without rows has zeros. Added
+    in the order of the rows, which decides the last bits.
+    """
     return rows.new_zeros(num_units, rows.shape[1]).index_add_(0, unit, rows)
 
 
 def sum_of_norms(rows: Tensor, unit: Tensor, num_units: int) -> Tensor:
-    """float64[U]: sum of the norms of each unit's `rows` [n, ...]; `unit` int64[n]."""
+    """The sum of the L2 norms of each unit's `rows` [n, ...]: float64[num_units], with
+    `unit` int64[n] whose each row is. It bounds the norm of the unit's sum from above,
+    whatever cancels, and is the R from which bounds of rounding are formed; 0 for a
+    unit without rows.
+    """
     norms = row_norms(rows)
     return norms.new_zeros(num_units).index_add_(0, unit, norms)

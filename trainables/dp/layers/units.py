@@ -33,7 +33,11 @@ class UnitRows:
 
 
 class Units:
-    """Which unit (micro-batch) each record of a batch belongs to."""
+    """Which clipping unit (a record, a group or a micro-batch) each record of a
+    physical batch belongs to: `of_record` int64[B], numbers below `num_units`. It
+    regroups the rows of any activation by unit, once for each `Rows` object, on
+    `device` (by default that of `of_record`). A unit may have no record.
+    """
 
     def __init__(
         self, of_record: Tensor, num_units: int, *, device: torch.device | None = None

@@ -1,9 +1,9 @@
 """An encoder of `sweep pretrain` by its description and its pretraining texts, without
 its weights (and without torch).
 
-Whether it has learnt from private records is decided by texts, not by names: its folder
-has the hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted; see
-`data.learnt`).
+Whether it has learned from private records is decided by texts, not by names: its
+folder has the hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted; see
+`data.training_overlap`).
 """
 
 import json
@@ -125,11 +125,11 @@ def require_unlearnt(encoder: str, corpus: Corpus) -> None:
     `read_hashes` for a damaged file.
     """
     about = about_of(encoder)
-    if about is None or catalogue.entry("datasets", corpus.name).PUBLIC:
+    if about is None or catalogue.entry("datasets", corpus.name).is_public:
         return  # a public corpus is refused by its name
     if shares_records(keys_of(corpus), read_hashes(about.place / LEARNT)):
         raise InvalidInput(
-            "expected model.encoder that has not learnt from the records of"
+            "expected model.encoder that has not learned from the records of"
             f" {corpus.name}, got {encoder}: more of them are among its pretraining"
             " texts than chance explains"
         )

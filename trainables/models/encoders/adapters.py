@@ -10,9 +10,9 @@ The frozen map is plain; only the two thin matrices are trained, so their norms 
 exact and cheap.
 
 Frozen models of `transformers` never enter train mode. Their dropout draws one mask for
-a padded batch from one generator, and some skip whole layers by one coin a batch: an
-added record would change the masks of all others, and the sum by more than the clipping
-bound.
+a padded batch from one generator, and some skip whole layers at random, once a batch:
+an added record would change the masks of all others, and the sum by more than the
+clipping bound.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -165,7 +165,7 @@ class PublicEncoder:
         found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)
         return (
             f"the public encoder {published_name(self.name)} ({sizes}, licence"
-            f" {found[1] if found else 'not stated'}; what it learnt from is not known"
+            f" {found[1] if found else 'not stated'}; what it learned from is not known"
             " here)"
         )
 

@@ -1,7 +1,7 @@
 """What an encoder that `sweep export` wrote says of itself: an opaque id, epsilon and
 delta.
 
-It has no hash of a record. The home that exported it decides what it has learnt from
+It has no hash of a record. The home that exported it decides what it has learned from
 (see `encoders.exported`): this file may be edited or removed.
 """
 

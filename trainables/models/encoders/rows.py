@@ -22,7 +22,7 @@ from trainables.data.batches import FeatureTable, PackedBatch
 
 Doubles = NDArray[np.float64]
 SHRINKAGE = (
-    0.3  # of the public covariance by default, on which scores of names are learnt
+    0.3  # of the public covariance by default, on which scores of names are learned
 )
 _TINY = 1e-12
 _KINDS = ("tokens", "records")

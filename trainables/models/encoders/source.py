@@ -6,7 +6,7 @@
                          a BERT as `transformers` names it, in 32, 16 or 8 bits, heads
                          left out
     moments.safetensors  mean and covariance of the layers' joined rows, of tokens and of records
-    names.safetensors    how label names score tokens and records, learnt on the public corpora
+    names.safetensors    how label names score tokens and records, learned on the public corpora
     learnt.npy           hashes of its pretraining texts (`encoders.about`)
 
 A folder contains no private data; it is made from the public corpora that the card
@@ -24,7 +24,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from trainables import catalogue
 from trainables.config.trial import data_config
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.corpus import make_once
@@ -130,7 +129,7 @@ class HubEncoder:
         texts: set[tuple[str, ...]] = set()
         for name in _MADE:
             config = data_config(name=name, num_utterances=_EACH)
-            made = catalogue.entry("datasets", name).read(Path(), config=config)
+            made = config.read(Path())
             texts |= {utterance.tokens for utterance in made}
         ordered = sorted(texts, key=lambda text: (len(text), text))
         parts = (

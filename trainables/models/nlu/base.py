@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -122,6 +122,14 @@ class NluModel(DropsByRecord, ABC):
         self.tag_head: nn.Module = Linear(token_width, self.num_tags)
         self.crf = LinearChainCrf(self.num_tags)
         self._seed = seed
+
+    @classmethod
+    @abstractmethod
+    def build(cls, config: Any, *, schema: LabelSchema, seed: int) -> Self:
+        """The model that a config names, for the labels of `schema`. Torch's generator
+        has been seeded for it; `seed` is for what is drawn otherwise (see
+        `ModelConfig.build`).
+        """
 
     @abstractmethod
     def feature_table(self, types: Sequence[str]) -> FeatureTable:

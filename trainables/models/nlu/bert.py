@@ -1,7 +1,10 @@
-"""The module of `bert`: encoder layers over packed pieces."""
+"""BERT: encoder layers over packed pieces. Linear layers and norms see no padding,
+attention takes records of equal length together.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -20,12 +23,18 @@ from trainables.dp.layers.packing import (
     mean_over_record,
     time_major,
 )
-from trainables.models.bert import Config
+from trainables.errors import InvalidInput
+from trainables.models.configs import BertConfig
 from trainables.models.encoders.pieces import PieceTable
 from trainables.models.encoders.rows import LayerStates
 from trainables.models.encoders.word_vectors import bucket
 from trainables.models.nlu.base import Encoded, NluModel
-from trainables.models.nlu.bert_weights import BertSizes, Source, from_transformers
+from trainables.models.nlu.bert_weights import (
+    BertSizes,
+    Source,
+    from_transformers,
+    source_of,
+)
 
 _PARTS = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 _SITES = 3  # places of dropout in a layer
@@ -83,7 +92,7 @@ class Bert(NluModel):
     """
 
     def __init__(
-        self, config: Config, source: Source, schema: LabelSchema, *, seed: int
+        self, config: BertConfig, source: Source, schema: LabelSchema, *, seed: int
     ) -> None:
         sizes = source.sizes
         super().__init__(
@@ -116,6 +125,17 @@ class Bert(NluModel):
                     # A norm's scale is of the size of a bias.
                     is_trained = name == "bias" or isinstance(module, LayerNorm)
                     parameter.requires_grad_(is_trained)
+
+    @classmethod
+    def build(cls, config: Any, *, schema: LabelSchema, seed: int) -> Self:
+        """See `ModelConfig.build`."""
+        source = source_of(config)
+        if source.sizes.width % source.sizes.heads:
+            raise InvalidInput(
+                "expected model.hidden_size to be a multiple of"
+                f" model.num_heads={source.sizes.heads}, got {source.sizes.width}"
+            )
+        return cls(config, source, schema, seed=seed)
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from trainables.models.bert import Config, covered_encoder
+from trainables.models.configs import BertConfig
 from trainables.models.encoders.about import WEIGHTS
 from trainables.models.encoders.pieces import WordCutter
 from trainables.models.encoders.source import load_model
@@ -49,9 +49,9 @@ class BertSizes:
 
     def to_config(self, **more: Any) -> Any:
         """The encoder's `BertConfig`, with `more` of its fields."""
-        from transformers import BertConfig
+        import transformers
 
-        return BertConfig(
+        return transformers.BertConfig(
             vocab_size=self.vocabulary,
             hidden_size=self.width,
             num_hidden_layers=self.layers,
@@ -76,7 +76,7 @@ class Source:
     cutter: WordCutter | None = None
 
 
-def source_of(config: Config) -> Source:
+def source_of(config: BertConfig) -> Source:
     """The encoder that `config.encoder` names; its table of positions lacks the rows
     that no piece uses.
 
@@ -93,7 +93,7 @@ def source_of(config: Config) -> Source:
             intermediate=config.intermediate_size,
         )
         return Source(sizes, "trained from random weights")
-    public = covered_encoder(config)
+    public = config.covered_encoder()
     model = load_model(public, num_hidden_layers=layers)
     weights, about = dict(model.state_dict()), model.config
     positions = _TABLES["position.weight"]

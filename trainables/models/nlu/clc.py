@@ -1,7 +1,8 @@
-"""The module of `clc`: character CNN, word vectors, biLSTM layers and their inputs."""
+"""The CLC: character CNN, word vectors, biLSTM layers and their inputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from trainables.dp.layers.char_cnn import CharCnn, encode
 from trainables.dp.layers.embedding import Embedding
 from trainables.dp.layers.lstm import BiLstm
 from trainables.dp.layers.packing import mean_over_record, time_major
-from trainables.models.clc import Config
+from trainables.models.configs import ClcConfig
 from trainables.models.encoders.word_vectors import VectorFile, bucket
 from trainables.models.nlu.base import Encoded, NluModel
 
@@ -55,7 +56,7 @@ class Clc(NluModel):
     damaged.
     """
 
-    def __init__(self, config: Config, schema: LabelSchema, *, seed: int) -> None:
+    def __init__(self, config: ClcConfig, schema: LabelSchema, *, seed: int) -> None:
         hidden = config.hidden_size
         super().__init__(
             schema, token_width=2 * hidden, dropout=config.dropout, seed=seed
@@ -93,6 +94,11 @@ class Clc(NluModel):
         widths = [word_dim + config.char_filters]
         widths += [2 * hidden] * (config.num_layers - 1)
         self.layers = nn.ModuleList(BiLstm(width, hidden) for width in widths)
+
+    @classmethod
+    def build(cls, config: Any, *, schema: LabelSchema, seed: int) -> Self:
+        """See `ModelConfig.build`."""
+        return cls(config, schema, seed=seed)
 
     def feature_table(self, types: Sequence[str]) -> ClcTable:
         """Rows and vectors of the distinct tokens; `types` decides memory, never the

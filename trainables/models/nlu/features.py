@@ -1,10 +1,11 @@
-"""The module of `features`: heads over rows of a fixed encoder."""
+"""Linear heads over rows of fixed encoders."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -20,13 +21,12 @@ from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import Rows, one_row_each, time_major
 from trainables.dp.layers.precision import multiplies_bf16
 from trainables.errors import InvalidInput
-from trainables.models import features
+from trainables.models.configs import NO_NAMES, FeaturesConfig
 from trainables.models.encoders import cache
 from trainables.models.encoders.hub import public_encoder
 from trainables.models.encoders.named_files import files_digest, moments_file
 from trainables.models.encoders.rows import SHRINKAGE, Recipe, pack
 from trainables.models.encoders.source import HubEncoder
-from trainables.models.features import Config
 from trainables.models.nlu.base import (
     Encoded,
     NluModel,
@@ -71,12 +71,12 @@ class FixedEncoder:
     trained.
     """
 
-    def __init__(self, config: Config, number: int) -> None:
+    def __init__(self, config: FeaturesConfig, number: int) -> None:
         name = config.encoders[number]
         self.encoder = _encoder(name, files_digest({"encoder": name}))
         public = self.encoder.public
         self._config = config
-        features.require_layers(config, number, public.layers)
+        config.require_layers(number, public.layers)
         last = public.config.num_layers
         # The middle layer has the most information on words.
         default = (
@@ -110,7 +110,7 @@ class FixedEncoder:
     @cached_property
     def reads_names(self) -> Recipe:
         """The recipe of the rows that names score: that of the default settings, on
-        which their scores are learnt. Where the heads have these, it is `own`.
+        which their scores are learned. Where the heads have these, it is `own`.
         """
         layers = self.encoder.public.layers
         return _recipe(self.encoder, layers, layers, SHRINKAGE)
@@ -228,7 +228,7 @@ class Features(NluModel):
     `tag_start` [T, tags] and `intent_start` [B, intents].
     """
 
-    def __init__(self, config: Config, schema: LabelSchema) -> None:
+    def __init__(self, config: FeaturesConfig, schema: LabelSchema) -> None:
         fixed = [FixedEncoder(config, number) for number in range(len(config.encoders))]
         self.token_width = 1 + sum(each.token_width for each in fixed)
         self.record_width = 1 + sum(each.record_width for each in fixed)
@@ -239,7 +239,7 @@ class Features(NluModel):
         parts = tag_parts(schema)
         vectors = [v for each in fixed if (v := each.name_vectors(schema)) is not None]
         if config.has_prior and not vectors:
-            raise InvalidInput(features.NO_NAMES.format(", ".join(config.encoders)))
+            raise InvalidInput(NO_NAMES.format(", ".join(config.encoders)))
         # Of several encoders the mean of their scores: one product with joined rows and
         # vectors.
         means = [torch.cat(each, 1) / len(each) for each in zip(*vectors, strict=True)]
@@ -249,6 +249,11 @@ class Features(NluModel):
         self.tag_head = FactoredLinear(self.token_width, torch.from_numpy(parts))
         self.forbid_broken_spans(schema, bonus=config.span_bonus)
 
+    @classmethod
+    def build(cls, config: Any, *, schema: LabelSchema, seed: int) -> Self:
+        """See `ModelConfig.build`."""
+        return cls(config, schema)
+
     @property
     def public_inputs(self) -> list[str]:
         """What it takes from public texts beside the encoder, each in words."""
@@ -256,7 +261,7 @@ class Features(NluModel):
         found = [f"mean and covariance of features, for whitening, over {of}"]
         if self.names:
             found.append(
-                "how scores start from the labels' names, learnt on the encoder's"
+                "how scores start from the labels' names, learned on the encoder's"
                 " corpora"
             )
         return found
@@ -334,7 +339,7 @@ class Features(NluModel):
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the
         tokens' own, in nats, which is 0 of one whose tag is `sure`.
 
-        Unlike in models with learnt transitions, the losses of tokens are independent.
+        Unlike in models with learned transitions, the losses of tokens are independent.
         """
         intents, tags, record = self._scores(batch)
         of = torch.from_numpy(record).to(tags.device)
@@ -367,7 +372,7 @@ def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
 
     One row for the type (the last part of a name, `city_name`), where names have roles
     for the role (the part before it, `toloc`, or none), and half a row for `B` or `I`
-    and for the tag alone. Names are public. A rare tag is then learnt from frequent
+    and for the tag alone. Names are public. A rare tag is then learned from frequent
     parts.
 
     >>> tag_parts(LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")).shape

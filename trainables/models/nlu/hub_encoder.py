@@ -1,7 +1,8 @@
-"""The module of `lora`: an encoder of `transformers` with adapters, and heads."""
+"""An encoder of `transformers` with low-rank adapters, and heads."""
 
 from collections.abc import Sequence
 from itertools import count
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,11 @@ from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.records import LabelSchema
 from trainables.dp.layers.packing import time_major
 from trainables.errors import InvalidInput
+from trainables.models.configs import LoraConfig
 from trainables.models.encoders.adapters import Foreign, refuse_unknown_rows
-from trainables.models.encoders.hub import PublicEncoder
+from trainables.models.encoders.hub import PublicEncoder, public_encoder
 from trainables.models.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.models.encoders.source import load_model
-from trainables.models.lora import TARGETS, Config
 from trainables.models.nlu.base import (
     Encoded,
     NluModel,
@@ -23,6 +24,16 @@ from trainables.models.nlu.base import (
     label_losses,
 )
 
+# Maps that get adapters, of queries and values, by the last part of their names and by
+# family. Of DeBERTa-v2 the queries' map also reads positions, which no record has to
+# itself.
+_TARGETS = {
+    "deberta": ("in_proj",),
+    "deberta-v2": ("value_proj",),
+    "distilbert": ("q_lin", "v_lin"),
+    "modernbert": ("Wqkv",),
+    "mpnet": ("q", "v"),
+}
 _WORDS_AT_ONCE = 1_024  # of a pass, the longest records' padding included
 _TRIED = (2, 5, 3)  # words of the records that `refuse_unknown_rows` reads
 
@@ -34,18 +45,19 @@ class AdaptedEncoder(Foreign, NluModel):
     first piece, that of a record the mean of its pieces. A record of more pieces than
     `positions` is read in windows that follow each other.
 
-    Raises: InvalidInput as `lora.build` does.
+    Raises: InvalidInput where the encoder lacks the layers or maps that get adapters, or
+        has maps that do not read record after record.
     """
 
     def __init__(
-        self, config: Config, public: PublicEncoder, schema: LabelSchema
+        self, config: LoraConfig, public: PublicEncoder, schema: LabelSchema
     ) -> None:
         super().__init__(schema, token_width=public.config.width)
         self.cutter = WordCutter.of_folder(public.place, name=public.name)
         self.positions = public.positions
         self._padding = max(public.first_position - 1, 0)  # the piece that pads
         self.hold(load_model(public), in_bf16=config.frozen_weights == "bf16")
-        targets = config.lora_targets or TARGETS.get(
+        targets = config.lora_targets or _TARGETS.get(
             public.config.model_type, ("query", "value")
         )
         # A pooler is not read.
@@ -62,6 +74,17 @@ class AdaptedEncoder(Foreign, NluModel):
         self.provenance = f"{public.provenance}; trained: heads and adapters"
         self.forbid_broken_spans(schema)
         refuse_unknown_rows(self, self._tried(), name=config.encoder)
+
+    @classmethod
+    def build(cls, config: Any, *, schema: LabelSchema, seed: int) -> Self:
+        """See `ModelConfig.build`."""
+        public = public_encoder(config.encoder)
+        if config.lora_rank > public.config.width:
+            raise InvalidInput(
+                f"expected 1 <= model.lora_rank <= {public.config.width}, the width of"
+                f" the encoder, got {config.lora_rank}"
+            )
+        return cls(config, public, schema)
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens."""

@@ -3,7 +3,7 @@ read.
 
 The encoder reads a name like an utterance; its vector is e(name) of norm 1. A token x
 scores tag `B-name` as u_B.x + e(name)^T A x and `O` as u_O.x; a record r scores an
-intent as e(name)^T B r. The maps are learnt on public corpora with other labels
+intent as e(name)^T B r. The maps are learned on public corpora with other labels
 (Athiwaratkun et al. 2020, arXiv 2009.13272).
 """
 
@@ -80,7 +80,7 @@ class NameScores:
 
 
 def scores_in(place: Path) -> NameScores | None:
-    """Those that the encoder in the folder `place` has learnt; None where it has none.
+    """Those that the encoder in the folder `place` has learned; None where it has none.
 
     Raises: InvalidData for a damaged file.
     """

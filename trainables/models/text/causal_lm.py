@@ -1,8 +1,8 @@
-"""The module of `causal_lm`: blocks over packed rows."""
+"""Causal language models: their interface, and GPT-2's blocks over packed rows."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from trainables.dp.layers.linear import Linear
 from trainables.dp.layers.packing import ByLength, Rows, by_length
 from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.errors import InvalidInput
+from trainables.models.configs import CausalLmConfig
 from trainables.models.encoders.adapters import Adapted, MaybeAdapted
 
 _SITES = 2  # places of dropout in a block
@@ -127,6 +128,21 @@ class CausalLm(DropsByRecord, LmModule):
         # The tied weight has one name in a state, so files store it once.
         self.register_state_dict_post_hook(_drop_head)  # type: ignore[no-untyped-call]  # torch's
         self.register_load_state_dict_pre_hook(_add_head)  # type: ignore[no-untyped-call]  # torch's
+
+    @classmethod
+    def build(
+        cls, config: CausalLmConfig, *, vocabulary: int, positions: int, seed: int
+    ) -> Self:
+        """A model from scratch (see `ModelConfig.build`)."""
+        sizes = LmSizes(
+            vocabulary=vocabulary,
+            width=config.hidden_size,
+            layers=config.num_layers,
+            heads=config.num_heads,
+            intermediate=config.intermediate_size,
+            positions=positions,
+        )
+        return cls(sizes, dropout=config.dropout, seed=seed)
 
     def _initialise(self) -> None:
         """GPT-2's: 0.02, and smaller where a block adds to the residual stream."""

@@ -32,7 +32,7 @@ from trainables.config.sections import SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import dump_json, make_folder, read_written_json
-from trainables.models.causal_lm import Config, build
+from trainables.models.configs import CausalLmConfig
 from trainables.models.encoders import hub
 from trainables.models.encoders.adapters import Foreign, refuse_unknown_rows
 from trainables.models.encoders.source import quiet, require_all_weights
@@ -305,7 +305,11 @@ class LmSource:
 
 
 def source_of(
-    config: Config, synthesis: SynthesisConfig, *, public: Sequence[str], seed: int
+    config: CausalLmConfig,
+    synthesis: SynthesisConfig,
+    *,
+    public: Sequence[str],
+    seed: int,
 ) -> LmSource:
     """The model `config.encoder`. `public` are the texts that a tokenizer may be
     trained on.
@@ -317,7 +321,7 @@ def source_of(
     if config.encoder == "scratch":
         own = train_bpe(public, size=synthesis.vocabulary_size)
         make = partial(
-            build, config, vocabulary=own.size, positions=positions, seed=seed
+            config.build, vocabulary=own.size, positions=positions, seed=seed
         )
         return LmSource(own, make, f"trained from random weights, {config!r}", True)
     found = Pretrained(config.encoder)
@@ -326,7 +330,7 @@ def source_of(
     return LmSource(tokenizer, make_loaded, found.provenance, False)
 
 
-def require_source(config: Config, synthesis: SynthesisConfig) -> None:
+def require_source(config: CausalLmConfig, synthesis: SynthesisConfig) -> None:
     """Check what `source_of` and adapting a pretrained model would need, without
     reading its weights: its config, its tokenizer, a file of weights, and linear maps
     for adapters of `synthesis.lora_rank`, tried on shapes alone.
@@ -377,7 +381,10 @@ def save_lm(
 
 
 def load_lm(
-    folder: Path, stages: Sequence[str], config: Config, synthesis: SynthesisConfig
+    folder: Path,
+    stages: Sequence[str],
+    config: CausalLmConfig,
+    synthesis: SynthesisConfig,
 ) -> tuple[dict[str, nn.Module], Tokenizer]:
     """The models that `save_lm` wrote, ready to draw from, and their tokenizer.
 
@@ -471,7 +478,7 @@ def _of_sizes(
     return model
 
 
-def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
+def _of_base(folder: Path, config: CausalLmConfig, *, positions: int) -> nn.Module:
     own = folder / _BASE
     encoder = str(own) if own.is_dir() else config.encoder
     try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,9 +23,10 @@ from trainables.data.corpus import Corpus
 from trainables.data.records import LabelSchema
 from trainables.dp.layers.packing import by_length, time_major
 from trainables.dp.seeding import stream_seed
+from trainables.models.configs import OwnCodeConfig
 from trainables.models.encoders.word_vectors import bucket
-from trainables.models.module import Config
 from trainables.models.nlu.base import Encoded, NluModel, label_losses
+from trainables.models.user_module import factory as factories
 from trainables.models.user_module import process as processes
 from trainables.models.user_module.graph import Described, Graph, unchanged
 
@@ -37,7 +38,12 @@ class OwnModel(NluModel):
     """
 
     def __init__(
-        self, described: Described, config: Config, schema: LabelSchema, *, seed: int
+        self,
+        described: Described,
+        config: OwnCodeConfig,
+        schema: LabelSchema,
+        *,
+        seed: int,
     ) -> None:
         super().__init__(schema, token_width=1, seed=seed)
         self.intent_head = nn.Identity()  # type: ignore[assignment]  # the module has heads
@@ -54,6 +60,24 @@ class OwnModel(NluModel):
         self._numbers: dict[str, Tensor] = {}
         self._is_secret = False
         self._passes = 0
+
+    @classmethod
+    def build(cls, config: Any, *, schema: LabelSchema, seed: int) -> Self:
+        """See `ModelConfig.build`. The user's module as graphs, tried on made numbers;
+        its code runs in a process of its own.
+
+        Raises: InvalidInput where the factory fails, or the module does not keep to
+            what is required of it (shapes, records apart, no state, gradients that
+            `torch.func` can form).
+        """
+        # Which imports this class.
+        from trainables.models.user_module.checks import require_sound
+
+        factories.require_source(config.factory, config.source)
+        found = processes.described(config, schema, seed=seed)
+        model = cls(found, config, schema, seed=seed)
+        require_sound(model, found.numbers)
+        return model
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """See `NluModel.loader`. The words of the corpus are encoded by two processes

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from trainables.data.records import LabelSchema
 from trainables.errors import InvalidInput
-from trainables.models.module import Config
+from trainables.models.configs import OwnCodeConfig
 from trainables.models.user_module.graph import Described
 
 _WORKER = "trainables.models.user_module.worker"
 
 
-def described(config: Config, schema: LabelSchema, *, seed: int) -> Described:
+def described(config: OwnCodeConfig, schema: LabelSchema, *, seed: int) -> Described:
     """What a process of its code says of the module; equal requests have one answer.
 
     Raises: InvalidInput for code that fails or that no graph can stand for.
@@ -32,13 +32,13 @@ def described(config: Config, schema: LabelSchema, *, seed: int) -> Described:
 
 @lru_cache(maxsize=4)
 def _described(text: str, schema: LabelSchema, seed: int) -> Described:
-    config = Config.model_validate_json(text)
+    config = OwnCodeConfig.model_validate_json(text)
     with _started(config, schema, seed, None) as process:
         return Described.of(_answer(process, config), factory=config.factory)
 
 
 def encoded(
-    config: Config, schema: LabelSchema, words: Sequence[str], *, seed: int
+    config: OwnCodeConfig, schema: LabelSchema, words: Sequence[str], *, seed: int
 ) -> Tensor:
     """The numbers of each word, by one process.
 
@@ -50,7 +50,7 @@ def encoded(
 
 
 def encoded_in_two_orders(
-    config: Config, schema: LabelSchema, words: Sequence[str], *, seed: int
+    config: OwnCodeConfig, schema: LabelSchema, words: Sequence[str], *, seed: int
 ) -> Tensor:
     """As `encoded`, by two processes that read the words in opposite order. Neither can
     know what the other one has seen, so a number that depends on the words before it
@@ -77,7 +77,7 @@ def encoded_in_two_orders(
 
 @contextmanager
 def _started(
-    config: Config, schema: LabelSchema, seed: int, words: list[str] | None
+    config: OwnCodeConfig, schema: LabelSchema, seed: int, words: list[str] | None
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """A process that has the request and works on it; it is ended at the end."""
     path = os.pathsep.join(place or str(Path.cwd()) for place in sys.path)
@@ -103,7 +103,9 @@ def _started(
             pass
 
 
-def _answer(process: "subprocess.Popen[bytes]", config: Config) -> dict[str, Any]:
+def _answer(
+    process: "subprocess.Popen[bytes]", config: OwnCodeConfig
+) -> dict[str, Any]:
     assert process.stdout is not None
     size = int.from_bytes(process.stdout.read(8), "big")
     found = process.stdout.read(size)

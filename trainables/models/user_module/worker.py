@@ -23,8 +23,8 @@ from torch.export import Dim, ExportedProgram, export, save
 from trainables.data.records import LabelSchema
 from trainables.dp.seeding import stream_seed, torch_seeded
 from trainables.errors import InvalidInput
+from trainables.models.configs import OwnCodeConfig
 from trainables.models.encoders.word_vectors import bucket
-from trainables.models.module import Config
 from trainables.models.user_module import factory as factories
 from trainables.models.user_module.graph import are_close, inputs_of
 
@@ -69,7 +69,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def built_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module:
+def built_module(config: OwnCodeConfig, schema: LabelSchema, *, seed: int) -> nn.Module:
     """The factory's module, its random weights drawn from `seed`.
 
     Raises: InvalidInput where it fails or returns no module.
@@ -92,7 +92,9 @@ def built_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module
     return found
 
 
-def numbers_of(module: nn.Module, config: Config, words: Sequence[str]) -> Tensor:
+def numbers_of(
+    module: nn.Module, config: OwnCodeConfig, words: Sequence[str]
+) -> Tensor:
     """[V] or [V, F]: what `encode_word` gives for each word, or its hash bucket.
 
     Raises: InvalidInput, which quotes no word.
@@ -109,7 +111,9 @@ def numbers_of(module: nn.Module, config: Config, words: Sequence[str]) -> Tenso
         ) from None
 
 
-def described(module: nn.Module, config: Config, schema: LabelSchema) -> dict[str, Any]:
+def described(
+    module: nn.Module, config: OwnCodeConfig, schema: LabelSchema
+) -> dict[str, Any]:
     """What `graph.Graph` is made of.
 
     Raises: InvalidInput for a module that no graph can stand for.
@@ -159,7 +163,7 @@ def described(module: nn.Module, config: Config, schema: LabelSchema) -> dict[st
     }
 
 
-def _require_weights(module: nn.Module, config: Config) -> None:
+def _require_weights(module: nn.Module, config: OwnCodeConfig) -> None:
     """Refuse weights that no step could train."""
     trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     if not trained:
@@ -191,7 +195,7 @@ def _require_weights(module: nn.Module, config: Config) -> None:
 
 
 def _require_scores(
-    module: nn.Module, config: Config, schema: LabelSchema, numbers: Tensor
+    module: nn.Module, config: OwnCodeConfig, schema: LabelSchema, numbers: Tensor
 ) -> None:
     """Refuse scores of other shapes, and others for the same words in evaluation."""
     module.eval()
@@ -224,7 +228,7 @@ def _require_scores(
 
 
 def _traced(
-    module: nn.Module, config: Config, numbers: Tensor, *, training: bool
+    module: nn.Module, config: OwnCodeConfig, numbers: Tensor, *, training: bool
 ) -> tuple[ExportedProgram, int | None]:
     """The graph of a pass and the largest number of words that it can take, None for
     any.
@@ -270,7 +274,7 @@ def _other_draws() -> object:
 
 def _require_same(
     module: nn.Module,
-    config: Config,
+    config: OwnCodeConfig,
     program: ExportedProgram,
     numbers: Tensor,
     longest: int | None,

@@ -1,6 +1,6 @@
 """Composition of Gaussian mechanisms, exact for shuffled epochs and full batches (Balle
 & Wang 2018; Dong, Roth & Su 2022). For Poisson sampling the adversary is assumed to
-know the coins (tight where noise is small), for random allocation the step in each
+know who is sampled (tight where noise is small), for random allocation the step in each
 epoch: upper bounds.
 """
 

@@ -16,7 +16,7 @@ NO_GUARANTEE = "its figure is no guarantee of what runs; it is reported beside e
 def applies(mechanism: Mechanism) -> bool:
     """Whether the figure is of the noise schedule of the mechanism's engine."""
     # Its epochs are passes over the data, and all that it has released are their steps.
-    own = bool(catalogue.entry("engines", mechanism.engine).PAPER_FIGURE)
+    own = bool(catalogue.entry("engines", mechanism.engine).has_paper_figure)
     return own and not mechanism.num_steps and not mechanism.starts
 
 
@@ -30,7 +30,7 @@ def epsilon(mechanism: Mechanism, *, delta: float) -> float:
     if not applies(mechanism):
         every = catalogue.names("engines")
         known = [
-            name for name in every if catalogue.entry("engines", name).PAPER_FIGURE
+            name for name in every if catalogue.entry("engines", name).has_paper_figure
         ]
         raise CannotAnalyze(
             f"paper_zcdp: expected engine {' or '.join(known)}, got {mechanism.engine}"

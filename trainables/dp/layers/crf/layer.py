@@ -223,8 +223,11 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 
 
 class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
-    """A CRF over L tags: `transitions` [L, L] (from, to), `start_transitions` and
-    `end_transitions` [L], in nats.
+    """A conditional random field over L tags (Lafferty et al. 2001): `transitions` [L,
+    L] (from, to), `start_transitions` and `end_transitions` [L], in nats. Likelihoods,
+    marginals and best paths are computed over packed records without padding, and their
+    gradients recorded by record; the first batch of each epoch is compared with
+    `pytorch-crf`, whose class this is.
     """
 
     _is_due = True

@@ -129,8 +129,10 @@ class Statistics:
 def path_scores(
     emissions: Tensor, tags: Tensor, scores: Scores, layout: TimeMajor
 ) -> Tensor:
-    """[B]: unnormalised log-score of each record's path; records in the layout's
-    `order`.
+    """The unnormalised log-score, in nats, of each record's path of `tags` int64[T]:
+    the sum of its `emissions` [T, L] and of the transition `scores` along it. Both are
+    in the time-major order of `layout`. Returns [B], records in the layout's `order`;
+    less the log-partition it is the path's log-probability.
     """
     token = emissions.gather(1, tags.unsqueeze(1)).squeeze(1)
     token[layout.num_records :] += scores.transitions[

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,8 +21,8 @@ from torch import Tensor, nn
 
 from trainables import catalogue
 from trainables.dp import box_muller  # noqa: F401  # the noise in less time
-from trainables.dp.engines._gradient import GradientSource
 from trainables.dp.engines._physical_batches import PhysicalBatch
+from trainables.dp.engines.gradient import GradientSource
 from trainables.dp.flat import FlatGradient, Layout
 from trainables.dp.layers.precision import Precision
 from trainables.dp.mechanism import Mechanism
@@ -29,13 +30,16 @@ from trainables.dp.noise import SecretKey
 from trainables.dp.optimizers._optimizer import Optimizer
 from trainables.dp.population import Ids
 from trainables.dp.sampling import SampledBatch, Sampler, sampler
-from trainables.errors import InvalidInput, TrialFailed
-from trainables.metrics import training
+from trainables.errors import TrialFailed
 from trainables.system.communication import Communicator
 
 
 class Loader(Protocol):
-    """Source of a step's records."""
+    """The source of a step's records. An engine asks it for batches by record ids, in
+    any number and order, and never for anything else; equal ids must give equal
+    records. One with `lengths(ids)`, int64[n], lets records of like length pass
+    together.
+    """
 
     def batch(self, ids: Ids) -> Any:
         """The batch of these records in this order, as the model's `losses` takes
@@ -82,12 +86,34 @@ class StepStats:
         )
 
     def vector(self) -> Tensor:
-        """float64[7], in the order of `metrics.training.SUMS`."""
-        numbers = [getattr(self, name) for name in training.SUMS]
+        """float64[7]: the sums in the order of the fields."""
+        numbers = [getattr(self, field.name) for field in fields(self)]
         device = self.loss.device
         return torch.stack(
             [torch.as_tensor(x, dtype=torch.float64, device=device) for x in numbers]
         )
+
+
+def epoch_figures(sums: Sequence[float]) -> dict[str, float]:
+    """The figures of an epoch from the sums over its steps of `StepStats.vector`.
+    `units` are the clipping units: records or micro-batches. Means are over finite
+    losses and norms, NaN where there is none.
+
+    >>> found = epoch_figures([3.0, 3.0, 1.0, 8.0, 1.0, 0.0, 4.0])
+    >>> found["train_loss"], found["gradient_norm"], found["clip_fraction"]
+    (1.5, 2.0, 0.25)
+    """
+    loss, records, lost, norm, clipped, nonfinite, units = sums
+    return {
+        "train_loss": _mean(loss, records - lost),
+        "gradient_norm": _mean(norm, units - nonfinite),
+        "clip_fraction": clipped / max(1.0, units),
+        "nonfinite_gradients": nonfinite,
+    }
+
+
+def _mean(total: float, count: float) -> float:
+    return total / count if count else math.nan
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +129,7 @@ class Setup:
     generator, which is no cipher. `precision` is that of the products in forward and
     backward passes (see `layers.precision`). `sampler` replaces the mechanism's
     sampling, for audits of a chosen batch. `optimizer` and `learning_rate_decay` are
-    entries of those shelves. `gradient_clip_norm` bounds the norm of the mean gradient
+    names of those registries. `gradient_clip_norm` bounds the norm of the mean gradient
     of an engine without privacy. `compares` is False for an audit, which measures the
     clipped sum itself (see `_check`).
     """
@@ -231,12 +257,12 @@ class Engine(ABC):
         only.
         """
         sums = torch.zeros(
-            len(training.SUMS), dtype=torch.float64, device=self.layout.device
+            len(fields(StepStats)), dtype=torch.float64, device=self.layout.device
         )
         for step in range(self.mechanism.steps_in(epoch)):
             sums += self.step(epoch, step).vector()
         self.comm.all_reduce_sum(sums)
-        return {**training.of_sums(sums.tolist()), **self._noise(epoch)}
+        return {**epoch_figures(sums.tolist()), **self._noise(epoch)}
 
     def _noise(self, epoch: int) -> dict[str, float]:
         """`noise_norm`: the expected norm of the noise in a mean gradient, in the space
@@ -307,14 +333,6 @@ class Engine(ABC):
                 f"expected the shares of {expected} workers in the sum, got"
                 f" {float(counted):g}: the step is aborted, its noise is incomplete"
             )
-
-
-def refuse_other(engine: str, mechanism: Mechanism) -> None:
-    """Raises: InvalidInput where the mechanism was built for another engine."""
-    if mechanism.engine != engine:
-        raise InvalidInput(
-            f"expected a mechanism of engine {engine}, got one of {mechanism.engine}"
-        )
 
 
 def sum_of_losses(losses: Tensor) -> Tensor:

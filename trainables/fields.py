@@ -55,6 +55,11 @@ Item = TypeVar("Item")
 Part = TypeVar("Part", bound="Frozen")
 Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
+NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
+# A tag that a config writes at its top, or never.
+INTERNAL_DISCRIMINATOR = Field(exclude=True, repr=False)
 
 
 class ReadOnlyIf:
@@ -92,8 +97,12 @@ def _word(value: Any) -> str:
 
 
 class Frozen(BaseModel):
-    """An immutable model of exact types that refuses unknown fields, and those that the
-    values of others leave unread (`ReadOnlyIf`), which are not dumped.
+    """The base of every description that users write: an immutable pydantic model of
+    exact types. It refuses unknown fields with the nearest known one, and fields that
+    the values of others leave unread (`ReadOnlyIf`), which are also left out of dumps.
+    Equal fields give equal objects, so a dump can be hashed to an id.
+
+    Raises: ValidationError, of which `first_problem` makes one line.
     """
 
     model_config = ConfigDict(
@@ -165,8 +174,10 @@ class Frozen(BaseModel):
 def fixed_fields(
     whole: type[Frozen], **others: Any
 ) -> Callable[[type[Part]], type[Part]]:
-    """Gives a class constants, `others` or defaults, for the fields of `whole` that it
-    lacks.
+    """A class decorator that gives a part of a union constants in place of the fields
+    of `whole` that the part lacks: those in `others`, or the defaults of `whole`. Code
+    of any component can then read every field, and a component cannot be configured by
+    one that it does not read.
     """
 
     def complete(part: type[Part]) -> type[Part]:
@@ -190,8 +201,9 @@ def marks_of(model: type[BaseModel]) -> dict[str, list[ReadOnlyIf]]:
 
 @cache
 def written_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    """Names of a model's fields as they are written, without tags that are handed
-    in.
+    """Names of a model's fields as a user writes them, in their order: aliases where
+    there are some, without the tags that are handed in by other fields. These are the
+    names that messages about unknown fields suggest.
     """
     fields = model.model_fields.items()
     return tuple(info.alias or name for name, info in fields if not info.exclude)
@@ -208,8 +220,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first problem of a pydantic error in one line: field, allowed values, given
-    value.
+    """The first problem of a pydantic error in one line: the path of the field, the
+    allowed values and the given one, in our words. An unknown field comes before all
+    others, because a typo explains them; of a value that may have several forms, the
+    problem with the form that was meant.
     """
 
     def path(problem: Any) -> list[str]:
@@ -272,8 +286,11 @@ def _sentence(field: str, problem: Any) -> str:
 
 
 def validated(check: Callable[[Any], Item], fields: Any) -> Item:
-    """Plain data as what a validator makes of it. Raises: InvalidInput, for the first
-    problem.
+    """What the pydantic validator `check` makes of the plain data `fields`, with its
+    first problem as one sentence instead of a list. Use it wherever a document of a
+    user is read.
+
+    Raises: InvalidInput naming the field, what is allowed and what was given.
     """
     try:
         return check(fields)

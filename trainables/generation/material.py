@@ -27,7 +27,11 @@ class TrainingTexts:
 
 @dataclass(frozen=True, repr=False)
 class StageTexts:
-    """Training texts of one stage's model, each after its prompt where it has one."""
+    """The training texts of one stage's model, one a record in the records' order, each
+    after its prompt where it has one. `prompts` are None for a stage that draws from
+    nothing; a single prompt may be None as well. Not shown in a `repr`, because the
+    texts are private.
+    """
 
     texts: Sequence[str]
     prompts: Sequence[str | None] | None = None
@@ -40,9 +44,9 @@ TextSampler = Callable[[str, Sequence[str | None]], list[str]]
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of utterances to draw.
-
-    `frequencies` of the prompts need not sum to 1; only some methods read them.
+    """What is drawn from trained models: the `number` of utterances, the `seed` of
+    prompts, and the `frequencies` of the prompts, which need not sum to 1 and may be
+    noised; only some methods read them. Equal plans draw equal prompts.
     """
 
     number: int
@@ -78,7 +82,10 @@ def positive(frequencies: Mapping[str, float]) -> list[str]:
 
 @dataclass(frozen=True)
 class GeneratedTexts:
-    """Utterances, and the prompt of each ("" without one)."""
+    """What a method has drawn: `utterances`, and the prompt of each in `prompts`, ""
+    for one without; both in the order in which they were drawn. They may repeat private
+    records, so they are released only under the epsilon of their models.
+    """
 
     utterances: list[str]
     prompts: list[str]

@@ -18,7 +18,7 @@ from trainables.dp.engines._audit_model import (
     ChosenRecords,
     draw_of,
 )
-from trainables.dp.engines._engine import Engine, Setup
+from trainables.dp.engines.engine import Engine, Setup
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import public_key
 from trainables.errors import InvalidInput
