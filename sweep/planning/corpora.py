@@ -73,9 +73,7 @@ def utterances_of(config: DataConfig, settings: Settings) -> Iterable[Utterance]
             " programs"
         )
     path = data_path(config, data_dir=settings.data_dir)
-    found: Iterable[Utterance] = catalogue.entry("datasets", config.name).read(
-        path, config=config
-    )
+    found: Iterable[Utterance] = config.read(path)
     return found
 
 

@@ -290,9 +290,9 @@ def check_report(folder, trials):
     assert all(trial[:6] in page for trial in trials)
     with (folder / "trials.csv").open() as file:
         assert {row["trial"] for row in csv.DictReader(file)} == trials
-    images = list((folder / "charts").glob("*.png"))
+    images = list((folder / "charts").glob("*.svg"))
     assert images
-    assert all(image.read_bytes().startswith(b"\x89PNG") for image in images)
+    assert all("<svg" in image.read_text() for image in images)
 
 
 def check_export(folder, trial):
