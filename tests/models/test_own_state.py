@@ -236,6 +236,15 @@ def test_no_word_of_a_record_is_quoted(here, capfd, body, said):
     assert "secret" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_graph_that_writes_its_words_is_refused(here):
+    """Whoever reads the same batch again would read what a pass has left in it."""
+    made = code().replace(FORWARD, "        x = self.words(words.clamp_(max=3))\n")
+    write(here, made)
+    with refused("words changed by forward"):
+        built_here(buckets=50)
+
+
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize(
     ("write_it", "is_seen"),

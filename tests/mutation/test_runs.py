@@ -25,7 +25,8 @@ PASSES, FAILS = (None, ""), ("a test", "what it said")
         ("timeout", "timeout", "undecided"),
         ("crashed", "crashed", "undecided"),
         ("timeout", FAILS, "undecided"),
-        ("waited", PASSES, "undecided"),
+        ("waited", PASSES, "killed"),
+        ("waited", "waited", "undecided"),
     ],
 )
 def test_a_limit_that_the_sources_exceed_too_is_no_kill(
