@@ -1,13 +1,15 @@
 """What faults cost: small sweeps are killed again and again, and must lose nothing.
 
     python benchmarks/faults.py [--kinds plain asha tpe total selection mlflow] [--on
-    gang local]
+    gang local power]
 
 Each sweep runs as `sweep run` does. A victim is killed with signal 9, three times of
 ten within eight seconds of the start and otherwise right after the next epoch that
 reaches the disk: a worker or a Tune trial, without which the sweep goes on; Ray's pool,
 raylet or GCS, or the driver, after which `sweep resume` goes on. One sweep of each
-executor has an MLflow server that is killed. Printed: a row for each sweep, with the
+executor has an MLflow server that is killed. `--on power` (root alone) has the home on
+a disk of its own, which loses what was not flushed when the driver of a local sweep is
+killed, as when the power fails. Printed: a row for each sweep, with the
 epochs that were on disk before a kill and are not, or are others, in the end ("lost"),
 those that were trained and not charged ("unpaid"), those charged again, and whether its
 results are those of a sweep that was left alone, to the bit. Exit code 1 where anything
@@ -17,6 +19,7 @@ is lost, unpaid, different or not ended.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import random
 import socket
@@ -35,6 +38,7 @@ import psutil
 import yaml
 
 from sweep.spending.ledger import FILE, Ledger
+from sweep.store import manifest
 from sweep.store.sweeps import SweepFolder, Vault
 
 EPOCHS = 8
@@ -42,6 +46,9 @@ NAME = "hurt"
 PATIENCE = 900.0  # seconds without an epoch, on a machine that does much else
 GOES_ON = {"worker": "ray::RayTrainWorker", "Tune trial": "ray::"}
 ENDS = {"pool": "ray::Pool", "raylet": "raylet", "GCS": "gcs_server", "driver": ""}
+EXECUTORS = {"gang": "gang", "local": "local", "power": "local"}
+MEGABYTES = 256  # of the disk whose power is cut
+EXT4_SHUTDOWN, WITHOUT_FLUSH = 0x8004587D, 2  # linux/ext4.h
 TUNE_TRIALS = ("ray::ImplicitFunc", "ray::lease")
 Z0, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
 GRID = {Z0: [0.5, 1.0], C: [0.5, 1.0]}
@@ -94,6 +101,47 @@ Rows = dict[tuple[str, int], dict[str, Any]]
 
 
 @dataclass
+class Disk:
+    """An ext4 file system in a file, mounted at a folder."""
+
+    place: Path
+
+    @property
+    def _image(self) -> Path:
+        return self.place.with_suffix(".img")
+
+    def make(self) -> None:
+        """Make the file system, and mount it."""
+        self.place.mkdir(parents=True)
+        with self._image.open("wb") as file:
+            file.truncate(MEGABYTES << 20)
+        subprocess.run(["mkfs.ext4", "-q", str(self._image)], check=True)
+        self._mount()
+
+    def cut_power(self) -> None:
+        """Shut it down; what was written and not flushed never reaches it."""
+        descriptor = os.open(self.place, os.O_RDONLY)
+        try:
+            how = WITHOUT_FLUSH.to_bytes(4, sys.byteorder)
+            fcntl.ioctl(descriptor, EXT4_SHUTDOWN, how)
+        finally:
+            os.close(descriptor)
+
+    def start_again(self) -> None:
+        """Mount it once more, as after the power has come back."""
+        self.remove()
+        self._mount()
+
+    def remove(self) -> None:
+        """Unmount it."""
+        subprocess.run(["umount", str(self.place)], check=True)
+
+    def _mount(self) -> None:
+        command = ["mount", "-o", "loop", str(self._image), str(self.place)]
+        subprocess.run(command, check=True)
+
+
+@dataclass
 class Hurt:
     """A sweep in a folder of its own."""
 
@@ -101,6 +149,8 @@ class Hurt:
     space: dict[str, Any]
     options: Sequence[str] = ()
     draw: random.Random = field(default_factory=random.Random)
+    disk: Disk | None = None
+    known: Rows = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
     pauses: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -108,7 +158,7 @@ class Hurt:
     @property
     def home(self) -> Path:
         """The home of this sweep alone."""
-        return self.place / "home"
+        return self.disk.place / "home" if self.disk else self.place / "home"
 
     @property
     def trained(self) -> SweepFolder:
@@ -175,6 +225,8 @@ class Hurt:
         )
         if hurt == "driver" and (left := self.left()):
             self.problems.append(f"left a minute after their driver: {left}")
+        if hurt == "driver" and self.disk:
+            self.disk.start_again()
         if hurt != "driver" and not (is_line and code in ((0, 1) if hurt else (0,))):
             self.problems.append(
                 f"code {code} after {hurt or 'nothing'}: {said[-500:]!r}"
@@ -218,9 +270,14 @@ class Hurt:
                 time.sleep(self.draw.uniform(0.0, 8.0 if is_early else 0.3))
                 if process.poll() is not None:
                     return False
+                # An epoch that another one follows has been flushed to the disk.
+                rows = list(self.rows().items())
                 with suppress(psutil.Error):
                     found.kill()
-                    self.kills[victim] += 1
+                    if self.disk:
+                        self.known |= dict(rows[:-1])
+                        self.disk.cut_power()
+                    self.kills["power cut" if self.disk else victim] += 1
                     return True
             time.sleep(0.05)
         return False
@@ -270,6 +327,8 @@ def check(sweep: Hurt, seen: Rows, expected: list[dict[str, Any]]) -> tuple[str,
     same = "-"
     if sweep.space["base"]["privacy"]["reproducible_noise"]:
         same = "yes" if sweep.results() == expected else "NO"
+    for trial in (r.plan.id for r in sweep.trained.records() if r.status.is_finished):
+        sweep.problems += manifest.differences(sweep.trained.trial_folder(trial))
     well = not (lost or uncharged_epochs or sweep.problems) and whole and same != "NO"
     for problem in sweep.problems:
         print(problem, file=sys.stderr, flush=True)
@@ -286,14 +345,26 @@ def check(sweep: Hurt, seen: Rows, expected: list[dict[str, Any]]) -> tuple[str,
 Outcome = tuple[str, bool, Counter[str]]
 
 
-def run(place: Path, kind: str, executor: str, draw: random.Random) -> Outcome:
+def run(place: Path, kind: str, on: str, draw: random.Random) -> Outcome:
     """Hurt a sweep with each victim of its executor once; those that it goes on without
     first.
     """
-    whole = Hurt(place / "whole", document(kind, executor), ["--tracking", "none"])
+    space, untracked = document(kind, EXECUTORS[on]), ["--tracking", "none"]
+    whole = Hurt(place / "whole", space, untracked)
     whole.finish(whole.start())
-    hurt = Hurt(place / "hurt", document(kind, executor), ["--tracking", "none"], draw)
-    on_ray = executor == "gang"
+    disk = Disk(place / "disk") if on == "power" else None
+    hurt = Hurt(place / "hurt", space, untracked, draw, disk)
+    if disk is None:
+        return _hurt(hurt, whole, f"{kind}, {on}")
+    disk.make()
+    try:
+        return _hurt(hurt, whole, f"{kind}, {on}")
+    finally:
+        disk.remove()
+
+
+def _hurt(hurt: Hurt, whole: Hurt, name: str) -> Outcome:
+    draw, on_ray = hurt.draw, hurt.space["resources"]["executor"] == "gang"
     # A local search or selection is over after few epochs.
     ends = draw.sample(list(ENDS), len(ENDS)) if on_ray else ["driver"] * 5
     seen: Rows = {}
@@ -311,8 +382,8 @@ def run(place: Path, kind: str, executor: str, draw: random.Random) -> Outcome:
             break
     hurt.finish(hurt.start())
     hurt.problems += whole.problems
-    text, well = check(hurt, seen, whole.results())
-    return f"| {kind}, {executor} | {text}", well, hurt.kills
+    text, well = check(hurt, seen | hurt.known, whole.results())
+    return f"| {name} | {text}", well, hurt.kills
 
 
 @contextmanager
@@ -374,7 +445,7 @@ def main() -> int:
         "--kinds", nargs="+", choices=[*KINDS, "mlflow"], default=[*KINDS, "mlflow"]
     )
     parser.add_argument(
-        "--on", nargs="+", choices=["local", "gang"], default=["local", "gang"]
+        "--on", nargs="+", choices=list(EXECUTORS), default=["local", "gang"]
     )
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
@@ -383,8 +454,10 @@ def main() -> int:
     print(f"| {heads} | charged again | ended | same bits |\n|{'---|' * 9}", flush=True)
     for executor in given.on:
         for kind in given.kinds:
-            if (kind, executor) == ("asha", "local"):
+            if executor != "gang" and kind == "asha":
                 continue  # it has no scheduler
+            if executor == "power" and kind == "mlflow":
+                continue  # its server is what is killed
             with tempfile.TemporaryDirectory(
                 prefix="fault-", ignore_cleanup_errors=True
             ) as work:

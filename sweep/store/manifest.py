@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.store.files import MAX_BYTES, write_json
 from trainables.errors import InvalidData, one_line
+from trainables.io.disk import flush_tree
 from trainables.io.files import file_text, make_folder
 
 FILE = "manifest.json"
@@ -39,10 +40,11 @@ class Manifest(BaseModel):
 
 
 def write(folder: Path) -> None:
-    """Write the manifest of all files in `folder`, once they are final: their sizes and
-    the SHA-256 of their content. Checkpoints, hidden files and scores that later trials
-    change are left out.
+    """Write the manifest of all files in `folder`, once they are final and on the disk:
+    their sizes and the SHA-256 of their content. Checkpoints, hidden files and scores
+    that later trials change are left out.
     """
+    flush_tree(folder)
     files = {
         name: {"size": path.stat().st_size, "sha256": _digest_of(path)}
         for name, path in _files(folder)

@@ -4,6 +4,7 @@ import json
 import math
 import time
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 from _mechanisms import mechanism, poisson, through_the_ledger
@@ -11,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.refusals import refused
 from trainables.config.mechanism import from_plain
+from trainables.dp.accounting import choose
 from trainables.dp.accounting.accountants import paper_zcdp
 from trainables.dp.accounting.certification import certify
 from trainables.dp.accounting.choose import account, epsilon_after
@@ -212,3 +214,17 @@ def test_a_thousand_epochs_of_decaying_noise_are_answered_in_seconds(sampling):
     assert time.process_time() - begun < 5
     assert account(constant).epsilon < found.epsilon < account(constant).epsilon * 1.06
     assert found.tight == (sampling == "full")
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
+def test_an_accountant_from_outside_may_say_more_and_never_less(share, monkeypatch):
+    what = release(mechanism("dp_sgd"))
+    least = certify(what, delta=1e-5)
+    entry = SimpleNamespace(of_release=lambda what, *, delta: share * least.epsilon)
+    monkeypatch.setattr(choose, "bounding", lambda name: entry)
+    found = choose.certify_by("outside", what, delta=1e-5)
+    if share <= 1:
+        assert found == least
+    else:
+        assert found.epsilon == 1.5 * least.epsilon
+        assert (found.accountant, found.tight) == ("outside", False)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.flushes import flushes
 from tests.lines import write_lines
 from tests.refusals import refused
 from tests.utterances import said
@@ -133,6 +134,16 @@ def test_the_cache_is_for_its_owner_alone(place):
     folders = [place.cache, *(p for p in place.cache.iterdir() if p.is_dir())]
     assert len(folders) == 2
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
+
+
+@pytest.mark.parametrize("fields", [{}, {"max_records": 20}])
+def test_it_is_on_the_disk_before_it_has_its_name(place, fields, monkeypatch):
+    """Whole after a power failure, which leaves a file without what was not flushed."""
+    with flushes(monkeypatch) as flushed:
+        place(make_utterances(50), **fields)
+    for folder in (path for path in place.cache.iterdir() if path.is_dir()):
+        assert len(written := [folder, *folder.iterdir()]) > 7
+        assert {path.stat().st_ino for path in written} <= flushed
 
 
 def test_a_failed_encoding_leaves_nothing(place):

@@ -207,6 +207,18 @@ def test_a_trial_that_diverged_ends_with_an_error_that_says_so(what, monkeypatch
         engine.run_epoch(1)
 
 
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("bad", [torch.nan, -torch.inf])
+def test_one_weight_that_is_not_finite_is_enough(bad, place):
+    """Whichever layer has it."""
+    engine = engine_of("clc")
+    engine.step(0, 0)
+    with torch.no_grad():
+        engine.layout.parameters[place].view(-1)[-1] = bad
+    with refused("finite weights in step .* diverged", TrialFailed):
+        engine.run_epoch(1)
+
+
 def test_a_book_that_is_wrong_for_many_units_at_once_ends_the_trial(monkeypatch):
     """More than are formed alone."""
     monkeypatch.setattr(_check, "_MOST", 1)

@@ -8,12 +8,14 @@ import engine_checks as checks
 import numpy as np
 import pytest
 from engine_checks import mechanism
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.refusals import refused
-from trainables.dp.engines.engine import Setup
+from trainables.dp.engines.engine import Setup, _in_order_of
 from trainables.dp.noise import public_key
 from trainables.dp.population import Population
-from trainables.dp.sampling import sampler
+from trainables.dp.sampling import SampledBatch, sampler
 from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}
@@ -305,3 +307,43 @@ def test_a_seed_and_a_key_give_the_same_batches_in_every_version():
         np.arange(30), groups=np.arange(30) // 6, max_records_per_group=2, seed=4
     )
     assert grouped.records.tolist() == [0, 5, 7, 6, 14, 13, 23, 22, 28, 27]
+
+
+@given(
+    sizes=st.one_of(
+        st.lists(st.just(1), min_size=1, max_size=9),
+        st.lists(st.integers(0, 4), min_size=1, max_size=6),
+        st.lists(st.integers(2, 4), min_size=1, max_size=6),
+    ),
+    seed=st.integers(0, 2**31),
+)
+def test_records_that_pass_in_the_order_of_their_lengths_stay_in_their_units(
+    sizes, seed
+):
+    """And each unit with its worker; a unit's own records are in that order."""
+    coins = np.random.default_rng(seed)
+    sizes = np.array(sizes, dtype=np.int64)
+    unit = np.repeat(np.arange(len(sizes)), sizes)
+    records = coins.permutation(100)[: len(unit)]
+    workers = coins.integers(0, 3, len(sizes))
+    draw = SampledBatch(records, unit, sizes, workers, len(records))
+    values = coins.integers(0, 5, len(records))
+    value_of = dict(zip(records.tolist(), values.tolist(), strict=True))
+
+    def by_unit(draw):
+        return sorted(
+            (int(worker), sorted(draw.records[draw.unit == at].tolist()))
+            for at, worker in enumerate(draw.worker)
+        )
+
+    found = _in_order_of(values, draw)
+    assert by_unit(found) == by_unit(draw)
+    assert (
+        found.sizes.tolist() == np.bincount(found.unit, minlength=len(sizes)).tolist()
+    )
+    lines = [found.records[found.unit == at] for at in range(len(sizes))]
+    if (sizes == 1).all():
+        lines = [found.records]
+    for line in lines:
+        in_line = [value_of[int(record)] for record in line]
+        assert in_line == sorted(in_line)

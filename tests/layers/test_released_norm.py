@@ -356,6 +356,65 @@ def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
     assert float(ratio.min()) > {"lstm": 1.4, "char_cnn": 1.5}.get(kind, 0.99)
 
 
+def unknown_rows(rows, draw):
+    """The rows of a call, of which nothing is known from an earlier step."""
+    (entry,) = factored_entries(rows, draw)
+    return [replace(entry, fixed=None)]
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values(), unknown_rows])
+def test_a_size_bounds_the_gradient_of_each_parameter(kind):
+    """What rows add one by one is at least the norm of their sum, of every parameter
+    alone and by its scale (those of an LSTM are trained together).
+    """
+    rows = rows_of(kind.__name__, [4, 1, 3])
+    units = Units(torch.zeros(3, dtype=torch.int64), 1)
+    entries = kind(rows, Cancelling(seed=0, size=1.0, apart=1.0))
+    gradients, _ = released(entries, units, clip=1e30)
+    for trained in (
+        [gradients] if kind is lstm else [{p: gradients[p]} for p in gradients]
+    ):
+        squares = []
+        for scale in (1.0, 0.3, 7.0):
+            weights = {p: scale * (p in trained) for p in gradients}
+            sizes = [entry.size(units, weights) for entry in combine(entries)]
+            squares.append(sum(float(size.total.square()) for size in sizes))
+        norm = sum(float(gradients[p].square().sum()) for p in trained) ** 0.5
+        assert squares[0] ** 0.5 >= norm * (1 - 1e-5)
+        assert norm > 0 or kind is used_twice  # whose second bias takes back the first
+        assert squares == pytest.approx([squares[0], 0.3 * squares[0], 7 * squares[0]])
+
+
+@pytest.mark.parametrize("shared", ["weight", "bias", "both", "neither"])
+def test_maps_that_share_a_weight_or_a_bias_have_the_gradients_of_both(shared):
+    """And the norm of what they add together, which products in float64 give."""
+    rows = [Rows(np.array(record), 3) for record in ([0, 0, 1], [1, 2, 2])]
+    draw = Cancelling(seed=0, size=1.0, apart=1.0)
+    first, second = Linear(5, 4), Linear(5, 4)
+    if shared in ("weight", "both"):
+        second.weight = first.weight
+    if shared in ("bias", "both"):
+        second.bias = first.bias
+    entries = [
+        LinearEntry(layer.weight, layer.bias, draw.normal(3, 5), draw.normal(3, 4), of)
+        for layer, of in zip((first, second), rows, strict=True)
+    ]
+    expected = {}
+    for entry in entries:
+        products = entry.g.double().t() @ entry.x.double(), entry.g.double().sum(0)
+        for p, product in zip((entry.weight, entry.bias), products, strict=True):
+            expected[p] = expected.get(p, 0.0) + product
+    units = Units(torch.zeros(3, dtype=torch.int64), 1)
+    found, norms = released(entries, units, clip=1e30)
+    assert found.keys() == expected.keys()
+    for p, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[p], rtol=1e-5, atol=1e-6)
+    norm = sum(float(each.square().sum()) for each in expected.values()) ** 0.5
+    assert (
+        norm * (1 - 1e-6) <= float(norms) <= norm * (1.5 if shared != "both" else 1.001)
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_unit_that_is_not_finite_leaves_the_sum_of_the_others(kind, monkeypatch):
     """As it is where that unit has nothing, whatever is known of its rows, and row by

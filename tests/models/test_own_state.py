@@ -236,6 +236,25 @@ def test_no_word_of_a_record_is_quoted(here, capfd, body, said):
     assert "secret" not in "".join(capfd.readouterr())
 
 
+def test_the_weights_are_drawn_by_the_seed_of_the_trial(here):
+    write(here, code())
+    about = model_part(name="module", factory="own:build", word_buckets=50)
+    first, again, other = (
+        worker.built_module(about, SCHEMA, seed=seed).tags.weight for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_graph_that_writes_its_words_is_refused(here):
+    """Whoever reads the same batch again would read what a pass has left in it."""
+    made = code().replace(FORWARD, "        x = self.words(words.clamp_(max=3))\n")
+    write(here, made)
+    with refused("words changed by forward"):
+        built_here(buckets=50)
+
+
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize(
     ("write_it", "is_seen"),

@@ -51,6 +51,11 @@ def main():
     run.add_argument(
         "--since", default="", help="only sources changed since this commit"
     )
+    run.add_argument(
+        "--shares",
+        action="store_true",
+        help="of each folder its share of the mutants, not as many of each",
+    )
     run.add_argument("--slips", action="store_true", help="also those of no kind")
     run.add_argument(
         "--only", choices=["live", "import"], help="mutants in functions, or others"
@@ -113,7 +118,9 @@ def _run(given):
         ]
     else:
         chosen = [mutant for mutant in chosen if mutant.key not in done]
-        chosen = sample(chosen, count=given.count, seed=given.seed)
+        chosen = sample(
+            chosen, count=given.count, seed=given.seed, by_share=given.shares
+        )
     until = time.monotonic() + 60 * given.minutes
     say = append_to(given.results)
     Runner(reach(), say, given.budget, until).run(chosen)

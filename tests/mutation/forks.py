@@ -12,15 +12,16 @@ _FORK = multiprocessing.get_context("fork")
 
 
 def in_child(work, *, cpu_seconds, seconds):
-    """What `work` returns in a fork, plain data; "timeout" or "crashed" otherwise;
-    RuntimeError if it raises. The limit that counts is of processor time, which a busy
-    machine does not shorten.
+    """What `work` returns in a fork, plain data. Otherwise "timeout" after
+    `cpu_seconds` of processor time, which a busy machine does not shorten, "waited"
+    after `seconds` on the clock, which says nothing about the work, or "crashed".
+    RuntimeError if it raises.
     """
     reader, writer = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_serve, args=(work, writer, cpu_seconds))
     child.start()
     writer.close()
-    found, broken = "timeout", None
+    found, broken = "waited", None
     if reader.poll(seconds):
         try:
             found, broken = reader.recv()

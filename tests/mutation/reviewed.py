@@ -11,7 +11,7 @@ import yaml
 
 
 @cache
-def _reviewed():
+def entries():
     """(`same` where no result changes, `why` where one is left alive; the fields)."""
     found = yaml.safe_load(
         Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
@@ -24,14 +24,14 @@ def _reviewed():
     ]
 
 
+def covers(fields, row):
+    """Whether every field that an entry has is the row's."""
+    return all(row[name] == value for name, value in fields.items())
+
+
 def review_of(row):
-    """The kind of the entry that a row falls under: every field that the entry has is
-    the row's.
-    """
-    for kind, fields in _reviewed():
-        if all(row[name] == value for name, value in fields.items()):
-            return kind
-    return None
+    """The kind of the entry that a row falls under."""
+    return next((kind for kind, fields in entries() if covers(fields, row)), None)
 
 
 def sorted_out(rows):

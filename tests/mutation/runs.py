@@ -37,7 +37,21 @@ _USED_BY = {
     "trainables/dp/_box_muller.c": ("trainables/dp/box_muller.py", "_native_normals"),
 }
 _LEAST_TESTS = 3
-_BASE = ("tests/privacy/", "tests/accountants/", "tests/engines/test_sampling.py")
+_LONGEST = 600  # seconds on the clock, of the tests of one mutant
+# Where the tests of a folder of sources are, other than under the folder's own name. A
+# folder has those of the longest name that it begins with.
+_TESTED_IN = {
+    "trainables": ("cards", "attacks"),
+    "trainables/dp": ("privacy", "engines", "accountants"),
+    "trainables/dp/accounting": ("accountants", "privacy"),
+    "trainables/dp/audit": ("attacks", "privacy"),
+    "trainables/dp/engines": ("engines", "whole_trial"),
+    "trainables/dp/layers": ("layers", "engines", "whole_trial"),
+    "trainables/dp/learning_rates": ("optimizers", "privacy"),
+    "trainables/dp/optimizers": ("optimizers", "engines"),
+    "trainables/dp/schedules": ("privacy", "accountants"),
+    "trainables/models": ("models", "whole_trial"),
+}
 
 
 def all_mutants():
@@ -52,9 +66,10 @@ def all_mutants():
     return found
 
 
-def sample(mutants, *, count, seed):
+def sample(mutants, *, count, seed, by_share=False):
     """`count` of them, as many of each operator and folder, in an order that the seed
-    fixes.
+    fixes; with `by_share`, of each folder its share of all, to which the operators
+    contribute in turn.
     """
 
     def place(mutant):
@@ -63,11 +78,24 @@ def sample(mutants, *, count, seed):
     turns = Counter()
 
     def turn(mutant):
-        cell = mutant.operator, mutant.file.rpartition("/")[0]
+        cell = mutant.operator, _folder(mutant)
         turns[cell] += 1
         return turns[cell]
 
-    return sorted(sorted(mutants, key=place), key=turn)[:count]
+    def share(mutant):
+        turns[_folder(mutant)] += 1
+        return (turns[_folder(mutant)] - 0.5) / sizes[_folder(mutant)]
+
+    found = sorted(sorted(mutants, key=place), key=turn)
+    if by_share:
+        sizes = Counter(_folder(mutant) for mutant in found)
+        turns = Counter()
+        found.sort(key=share)
+    return found[:count]
+
+
+def _folder(mutant):
+    return mutant.file.rpartition("/")[0]
 
 
 @dataclass
@@ -139,14 +167,20 @@ class Runner:
 
         if mutant.at_import:
             work, more = partial(_bare, mutant, names), 60
+            original = partial(first_failure_of, names)
         else:
             chosen = [items[name] for name in names]
             work, more = partial(_live, mutant, functions[mutant.file], chosen), 16
-        found = in_child(work, cpu_seconds=3 * takes + more, seconds=600)
+            original = partial(first_failure, chosen)
+        limits = {"cpu_seconds": 3 * takes + more, "seconds": _LONGEST}
+        found = in_child(work, **limits)
         if found is None:
             return {"outcome": "not live"}  # to be put under the import instead
         if isinstance(found, str):
-            return {"outcome": "killed", "how": found}
+            # No kill where the sources as they are end in the same way, or nearly.
+            limits["seconds"] = _LONGEST / 3
+            passes = in_child(original, **limits) == (None, "")
+            return {"outcome": "killed" if passes else "undecided", "how": found}
         failed, said = found
         if failed is None:
             return {"outcome": "survived"}
@@ -162,17 +196,14 @@ class Runner:
         """
         if mutant.key in self.known:
             return [self.known[mutant.key]], True
-        folder, near = _near(mutant)
+        near = _near(mutant)
         if isinstance(mutant, CMutant):
             names = self.reach.of(_USED_BY[mutant.file][0])
         else:
             first, last = mutant.lines
             names = self.reach.of(mutant.file, range(first, last + 1))
         if mutant.at_import and not names:  # what runs at import is in no test's reach
-            of_folder = [
-                name for name in self.reach.seconds if f"test_{folder}.py" in name
-            ]
-            names = self.reach.of(mutant.file) or of_folder
+            names = self.reach.of(mutant.file)
         if mutant.at_import:  # a new process imports every file of tests: seconds each
             names = [name for name in names if name.startswith(near)] or names
 
@@ -193,7 +224,7 @@ class Runner:
         """Cases of the tests that reach the file or are of its folder: few of each were
         watched.
         """
-        _, near = _near(mutant)
+        near = _near(mutant)
         reached = self.reach.of(mutant.file)
         tests = {
             name.partition("[")[0]: seconds
@@ -210,13 +241,12 @@ class Runner:
 
 
 def _near(mutant):
-    """A mutant's folder, and how the names of its own tests begin."""
-    folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
-    return folder, (
-        f"tests/{folder}/",
-        mutant.file,
-        *(_BASE if folder == "guarantee" else ()),
-    )
+    """How the names of a mutant's own tests begin."""
+    folder = _folder(mutant)
+    named = [name for name in _TESTED_IN if f"{folder}/".startswith(f"{name}/")]
+    tests = _TESTED_IN[max(named, key=len)] if named else ()
+    own = folder.removeprefix("trainables/")
+    return (*(f"tests/{each}/" for each in (own, *tests)), mutant.file)
 
 
 def _import_libraries():

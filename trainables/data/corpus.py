@@ -20,6 +20,7 @@ from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
 from trainables.dp.seeding import generator
+from trainables.io.disk import flush_tree
 from trainables.io.documents import digest_of
 from trainables.io.files import make_folder
 from trainables.system.locks import alone
@@ -244,6 +245,7 @@ def make_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
         )  # mode 0700
         try:
             make(partial)
+            flush_tree(partial)
             os.replace(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

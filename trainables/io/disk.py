@@ -65,6 +65,15 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def flush_tree(folder: Path) -> None:
+    """Force every file of a folder, and the names of all, to the disk: after a power
+    failure a folder that has its final name is whole.
+    """
+    for path in (*folder.rglob("*"), folder):
+        if not path.is_symlink():  # it has no content of its own
+            flush(path)
+
+
 def require_writable(folder: Path) -> None:
     """Create `folder` where it is missing, and check that a file can be written there.
 

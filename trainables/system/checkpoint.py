@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.errors import InvalidData
-from trainables.io.disk import flush
+from trainables.io.disk import flush_tree
 from trainables.io.files import dump_json, make_folder, read_written_json
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def _write(fresh: Path, checkpoint: Checkpoint) -> None:
     mark = {"owner": OWNER.get(), "name": secrets.token_hex(8)}
     write_tensors(fresh / _TENSORS, checkpoint.tensors, metadata=mark)
     dump_json(fresh / _STATE, {**checkpoint.state, _MARK: mark})
-    for file in fresh.iterdir():
-        flush(file)  # so that a rename does not precede its content
+    flush_tree(fresh)  # so that a rename does not precede its content
 
 
 def write_tensors(

@@ -7,6 +7,7 @@ from importlib import metadata
 from types import SimpleNamespace
 
 import pytest
+from pydantic import ValidationError
 
 from sweep.planning import accounting as planning
 from sweep.planning.accounting import Accounting
@@ -17,7 +18,7 @@ from trainables.config.trial import parse
 from trainables.dp.accounting import choose, values
 from trainables.dp.accounting.summary import PrivacySummary
 from trainables.dp.schedules import linear
-from trainables.figure_cache import FigureCache, key_of
+from trainables.figure_cache import FigureCache, key_of, kind_of
 
 SUMMARY = PrivacySummary(
     epsilon=math.inf,
@@ -271,3 +272,14 @@ def test_a_line_that_is_no_figure_is_passed_over(tmp_path, line):
     file = tmp_path / "figures.jsonl"
     file.write_text(f"{line}\n{file.read_text()}")
     assert FigureCache(tmp_path).find("key") == 1.5
+
+
+@pytest.mark.parametrize("bad", [-1e-9, math.nan])
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_a_kept_figure_below_0_is_no_figure(name, bad):
+    """Whichever of them it is."""
+    document = make_dataclass("Document", [(each, float) for each in "abc"])
+    figures = {"a": 1.0, "b": 0.0, "c": math.inf}
+    assert kind_of(document).validate_python(figures) == document(**figures)
+    with pytest.raises(ValidationError, match="figures >= 0"):
+        kind_of(document).validate_python(figures | {name: bad})

@@ -15,6 +15,7 @@ from sweep.results.report_files import gather
 from sweep.store import manifest
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
+from tests.flushes import flushes
 from tests.refusals import refused
 from tests.sweep.untracked import run_untracked
 from trainables.errors import InvalidData, SweepError
@@ -88,6 +89,16 @@ _SAID = {
     "manifest missing": "in the export",
     "weights flipped": r"weights\.safetensors has another content",
 }
+
+
+def test_a_manifest_names_what_is_on_the_disk(tmp_path, monkeypatch):
+    """A power failure after it was written damages no file that it lists."""
+    (tmp_path / "model").mkdir()
+    for name in ("config.yaml", "model/weights"):
+        (tmp_path / name).write_text(name)
+    with flushes(monkeypatch) as flushed:
+        manifest.write(tmp_path)
+    assert {path.stat().st_ino for path in (tmp_path, *tmp_path.rglob("*"))} <= flushed
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

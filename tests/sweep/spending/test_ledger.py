@@ -387,3 +387,11 @@ def test_a_spend_is_the_exact_composition(ledger):
     assert 0.01 < found.total.max_tpr_1pct < 0.05
     assert found.total.epsilon == pytest.approx(exact, rel=1e-3)
     assert found.total.tight
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+@pytest.mark.parametrize("engine", ["sgd", "edp_sgd"])
+def test_only_a_baseline_without_noise_is_exempt_from_totals(engine, baseline):
+    """What has no noise and is not declared one must not pass a budget."""
+    charged = entry(mechanism=mechanism(engine), baseline=baseline)
+    assert charged.is_exempt == (engine == "sgd" and baseline)
