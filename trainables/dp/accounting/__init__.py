@@ -19,6 +19,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainables.dp.accounting.calibration import held_out_noise as held_out_noise
     from trainables.dp.accounting.calibration import noise_for as noise_for
     from trainables.dp.accounting.calibration import resolve as resolve
     from trainables.dp.accounting.certification import Certificate as Certificate
@@ -47,6 +48,7 @@ _HOMES = {
     "certify_by": "choose",
     "epsilon_after": "choose",
     "resolve": "calibration",
+    "held_out_noise": "calibration",
     "noise_for": "calibration",
     "values_of": "values",
 }
