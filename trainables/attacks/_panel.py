@@ -21,7 +21,7 @@ from trainables.attacks._knowledge import (
 )
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
-from trainables.config.sections import Sampling
+from trainables.config.sections import SPLITS_WITH_COINS, Sampling
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
 from trainables.metrics import membership
@@ -185,7 +185,7 @@ def evaluation_rows(target: Signals) -> NDArray[np.int64]:
     fell.
     """
     evaluated = np.flatnonzero(target.is_evaluated)
-    if target.mode not in ("paper", "official"):
+    if target.mode in SPLITS_WITH_COINS:
         return evaluated
     rng = generator(0, "evaluation", "rows")
     sides = [evaluated[target.member[evaluated] == side] for side in (True, False)]

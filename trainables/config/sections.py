@@ -32,7 +32,11 @@ from trainables.dp.mechanism import NeighboringRelation as NeighboringRelation
 from trainables.dp.mechanism import NoiseCalibration as NoiseCalibration
 from trainables.dp.mechanism import Sampling as Sampling
 
-SplitMode = Literal["paper", "official", "bernoulli", "paired"]
+SplitMode = Literal["paper", "official", "bernoulli", "paired", "hash"]
+Covers = Literal["training", "all"]
+# Percent of the units of a hash split that train, validate and test. Another number, or
+# another way to compute the hash, is another function: raise the version.
+HASH_PERCENT, HASH_VERSION = (70, 10, 20), 1
 _SCALED: tuple[GroupScale, ...] = ("public", "first_step_noised", "first_step")
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = (
     "bernoulli",
@@ -65,8 +69,9 @@ class DataConfig(Frozen):
     """entry of trainables/data/datasets"""
     split: SplitMode = "paper"
     """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the
-    corpus' own parts; bernoulli, paired: a coin for each record, or matched pair, and
-    trial
+    corpus' own parts; hash: 70:10:20, each record by the hash of its text, or of its
+    group where it has one; bernoulli, paired: a coin for each record, or matched pair,
+    and trial
     """
     split_seed: Seed = 0
     """seed of the split"""
@@ -76,6 +81,14 @@ class DataConfig(Frozen):
     """declared, public size n of the training part (number of groups with
     privacy.unit=group); without it the size of private data is an unaccounted release
     """
+
+    @property
+    def split_name(self) -> str:
+        """The function that gives each record its part, for a ledger. Equal names are
+        equal functions, whatever the data set.
+        """
+        shares = ":".join(map(str, HASH_PERCENT))
+        return f"{self.split} {HASH_VERSION}, {shares}, seed {self.split_seed}"
 
 
 class ModelConfig(Frozen):
@@ -187,7 +200,19 @@ class DrawnConfig(DeltaConfig):
     """for tests: noise from the public seed, so epsilon is infinite"""
 
 
-class PrivacyConfig(DrawnConfig):
+class CoversConfig(DeltaConfig):
+    """Which records of the data set the guarantee is about."""
+
+    covers: Annotated[
+        Covers, Field(exclude_if=lambda covered: covered == "training")
+    ] = "training"
+    """records that epsilon covers: training: those that are trained on; all: also those
+    of validation and test, whose figures then have noise, and every choice by them
+    (needs data.split hash)
+    """
+
+
+class PrivacyConfig(CoversConfig, DrawnConfig):
     """The mechanism of an engine that clips and adds noise."""
 
     max_grad_norm: PositiveFloat = 1.0

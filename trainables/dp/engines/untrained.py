@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from trainables.config.fields import fixed_fields
 from trainables.config.sections import (
     INTERNAL_DISCRIMINATOR,
-    DeltaConfig,
+    CoversConfig,
     PrivacyConfig,
 )
 from trainables.dp.engines._chart_style import ChartStyle
@@ -36,9 +36,9 @@ AUDITED = ()
     noise_calibration="central",
     microbatch_size=1,
 )
-class Config(DeltaConfig):
+class Config(CoversConfig):
     """The fields of `privacy` with `engine: untrained`: the delta at which epsilon is
-    0.
+    0, or with `covers: all` that of its figures' noise.
     """
 
     engine: Annotated[Literal["untrained"], INTERNAL_DISCRIMINATOR] = "untrained"
