@@ -89,6 +89,13 @@ def ledger(
         if spend.num_unaccounted:
             epsilon += f" ({format_epsilon(spend.accounted.epsilon)} for the rest)"
         notes = risk_sentences(spend.total.max_tpr_1pct)
+        if spend.covers == "all":
+            notes.append("covers every record of the file")
+        else:
+            notes.append(
+                "covers the training records alone; validation and test records have no"
+                f" finite epsilon ({', '.join(spend.training_only)})"
+            )
         notes += [
             f"shares {num} records with {other[:12]}"
             for other, num in spend.shared.items()

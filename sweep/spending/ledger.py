@@ -25,7 +25,14 @@ from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
 from sweep.store.plans import PlannedTrial
 from trainables.dp.accounting import Account, Certificate, certify, with_risk
-from trainables.dp.accounting.releases import BestOf, Release, Start, Training, release
+from trainables.dp.accounting.releases import (
+    BestOf,
+    Parts,
+    Release,
+    Start,
+    Training,
+    release,
+)
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidData, InvalidInput
@@ -70,6 +77,14 @@ class Entry:
     def sweep_id(self) -> str:
         """Of the sweep, whatever its folder is called."""
         return sweep_id_in(self.sweep)
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether it pays for all that was shown of any record. Entries of earlier
+        versions, and of trials that cover the training records, do not: figures of
+        validation and test records were shown beside them, which no epsilon covers.
+        """
+        return isinstance(self.release, Parts) or self.release.is_nothing
 
     @property
     def is_exempt(self) -> bool:
@@ -153,7 +168,9 @@ class Spend:
     ("record", "group", "couple"), which is finite where the total of records and groups
     is not. `shared` names the other data sets whose spend is carried, with the number
     of shared records; `recognised` is False where the data set's records were never
-    registered, so that nothing could be carried.
+    registered, so that nothing could be carried. `total` is about every record of the
+    data set where `covers` is "all", else about the records that are trained on:
+    `training_only` names the sweeps that show or choose by raw figures of the others.
     """
 
     dataset: str
@@ -166,6 +183,8 @@ class Spend:
     shared: dict[str, int]
     recognised: bool
     by_unit: dict[str, Certificate]
+    covers: str
+    training_only: tuple[str, ...]
 
 
 class Ledger:
@@ -261,6 +280,7 @@ class Ledger:
         compose = partial(certify, delta=at, effort="exact")
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if not what.reasons]
+        raw = {e.sweep_id: e.sweep for e in counted if not e.covers_all}
         return Spend(
             dataset=name,
             dataset_name=next((e.dataset_name for e in self._about({name})), ""),
@@ -277,6 +297,8 @@ class Ledger:
                 unit: compose([what for what in finite if what.unit == unit])
                 for unit in sorted({what.unit for what in releases})
             },
+            covers="training" if raw else "all",
+            training_only=tuple(raw.values()),
         )
 
     def require_within(
