@@ -170,7 +170,7 @@ class PlannedTrial:
         """Whether a figure is registered as public, reveals no such number, and is one
         that the guarantee covers, where that is about every record.
         """
-        if self.covers_all and not is_covered(figure.removeprefix("best_")):
+        if self.covers_all and not is_covered(figure):
             return False
         return is_public(figure) and not self.reveals_count(figure)
 
