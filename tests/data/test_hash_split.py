@@ -7,15 +7,18 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lines import write_lines
 from trainables.config.trial import data_config
 from trainables.data import storage
+from trainables.data.batches import Loader
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.split import held_out_sizes, make_split, training_size
+from trainables.models.encoders.cache import cached_rows
 
 SCHEMA = LabelSchema(intents=("a", "b"), slots=(), source="by hand")
 
@@ -142,3 +145,27 @@ def test_a_group_never_shares_the_key_of_a_text():
     alone, grouped = utterance("a"), utterance("b", group="a")
     assert storage.part_key(alone) != storage.part_key(grouped)
     assert storage.part_key(grouped) == storage.part_key(utterance("c", group="a"))
+
+
+def test_rows_of_an_encoder_are_computed_of_each_record_alone(tmp_path):
+    """A batch would move their last digits, and with them a prediction near a tie."""
+    corpus, _ = opened(tmp_path, [record(n) for n in range(12)])
+    sizes = []
+
+    def compute(batch):
+        sizes.append(batch.num_records)
+        tokens = torch.zeros(int(batch.lengths.sum()), 2)
+        return {"tokens": tokens, "records": torch.zeros(batch.num_records, 2)}
+
+    loader = Loader(corpus, Nothing())
+    cached_rows(corpus, loader, compute, recipe={}, cache_dir=tmp_path)
+    assert sizes == [1] * 12
+    corpus.part_keys = None
+    sizes.clear()
+    cached_rows(corpus, loader, compute, recipe={"other": 1}, cache_dir=tmp_path)
+    assert max(sizes) > 1
+
+
+class Nothing:
+    def collate(self, token_ids, lengths):
+        return {}
