@@ -39,7 +39,7 @@ class Trial:
     status: str
     baseline: bool
     epochs_done: int
-    seconds: float
+    seconds: float | None
     epsilon: float | None = None
     compared_epsilon: float | None = None
     epsilon_paper: float | None = None

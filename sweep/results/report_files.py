@@ -151,6 +151,7 @@ def _trial(row: frame.Row, *, public: bool, paths: Sequence[str]) -> results.Tri
     folders = tuple(paths_in(plan.fields)) if public else ()
 
     is_hidden = public and plan.reveals_count(EPSILON_PAPER)
+    is_timed = not (public and plan.covers_all)
     privacy = (
         plan.config.privacy if claims_privacy(plan.engine) and plan.is_config else None
     )
@@ -162,7 +163,7 @@ def _trial(row: frame.Row, *, public: bool, paths: Sequence[str]) -> results.Tri
         status=record.status,
         baseline=plan.baseline and not select.is_prior(record),
         epochs_done=record.epochs_done,
-        seconds=record.seconds,
+        seconds=record.seconds if is_timed else None,
         epsilon=select.value(record, EPSILON),
         compared_epsilon=select.compared(record, EPSILON),
         epsilon_paper=None if is_hidden else select.value(record, EPSILON_PAPER),
@@ -178,7 +179,7 @@ def _trial(row: frame.Row, *, public: bool, paths: Sequence[str]) -> results.Tri
         else None,
         data=plan.config.data.model_dump_json() if plan.is_config else "",
         baseline_id=row.baseline_id,
-        time_factor=row.ratios.get("seconds_epoch"),
+        time_factor=row.ratios.get("seconds_epoch") if is_timed else None,
         values={
             label(path): in_text(short(value), folders)
             if (at := rank(value)) is None

@@ -9,13 +9,15 @@ from dataclasses import replace
 import pytest
 
 from sweep.planning.prepare import prepare_space
-from sweep.results import select
+from sweep.results import comparison, select
 from sweep.results.export import export_trial
+from sweep.results.report_files import write
 from sweep.runtime import runner
 from sweep.spending.ledger import FILE, Ledger, entry_for
 from sweep.spending.paid import differences
 from sweep.store.sweeps import SweepFolder
 from tests.accountants._mechanisms import mechanism
+from tests.refusals import refused
 from tests.sweep.sweeps import (
     ledger_of,
     settings_in,
@@ -114,6 +116,31 @@ def test_an_export_holds_covered_figures_alone(folder, tmp_path):
     card = json.loads((place / "privacy_card.json").read_text())
     assert card["covers"].startswith("every record of the file")
     assert card["sweep_total"]["epsilon"] >= card["epsilon"]
+
+
+def test_a_public_report_has_covered_figures_and_no_durations(folder, tmp_path):
+    made = write(folder, tmp_path / "report", epsilon_max=8.0, public=True)
+    assert made.sweep.chosen_by == "validation_errors"
+    for trial in made.sweep.trials:
+        assert all(map(figures.is_covered, trial.metrics))
+        assert trial.seconds is None
+    for name, text in made.sweep.files.items():
+        heads = text.splitlines()[0].split(",")
+        raw = {head for head in heads if figures.registry().get(head)}
+        assert all(map(figures.is_covered, raw)), name
+        assert not any(head.startswith("seconds") for head in heads)
+
+
+def test_raw_figures_and_released_ones_are_not_compared(folder):
+    first, second = (comparison.side(folder.path.parent, "toy") for _ in range(2))
+    [said] = comparison.sentences(comparison.compare(first, second))
+    assert "it is not paired" in said
+    fields = second.record.plan.fields
+    raw = {**fields, "privacy": {**fields["privacy"], "covers": "training"}}
+    plan = replace(second.record.plan, origin=raw)
+    other = replace(second, record=replace(second.record, plan=plan))
+    with refused("two trials with privacy.covers=all or two without"):
+        comparison.compare(first, other)
 
 
 def test_what_may_be_published_of_a_trial_is_covered(folder):
