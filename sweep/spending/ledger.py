@@ -171,6 +171,8 @@ class Spend:
     registered, so that nothing could be carried. `total` is about every record of the
     data set where `covers` is "all", else about the records that are trained on:
     `training_only` names the sweeps that show or choose by raw figures of the others.
+    `by_part` has what each part costs alone, by one split, of which `total` is the
+    dearest.
     """
 
     dataset: str
@@ -185,6 +187,7 @@ class Spend:
     by_unit: dict[str, Certificate]
     covers: str
     training_only: tuple[str, ...]
+    by_part: dict[str, Certificate]
 
 
 class Ledger:
@@ -281,6 +284,12 @@ class Ledger:
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if not what.reasons]
         raw = {e.sweep_id: e.sweep for e in counted if not e.covers_all}
+        parts = [what for what in finite if isinstance(what, Parts)]
+        is_one_split = not raw and len({what.split for what in parts}) == 1
+        by_part = {
+            "training": [what.training for what in parts],
+            "validation or test": [what.held_out for what in parts],
+        }
         return Spend(
             dataset=name,
             dataset_name=next((e.dataset_name for e in self._about({name})), ""),
@@ -299,6 +308,11 @@ class Ledger:
             },
             covers="training" if raw else "all",
             training_only=tuple(raw.values()),
+            by_part={
+                part: compose(of)
+                for part, of in by_part.items()
+                if is_one_split and any(not each.is_nothing for each in of)
+            },
         )
 
     def require_within(

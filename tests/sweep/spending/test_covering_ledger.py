@@ -79,6 +79,9 @@ def test_the_total_covers_every_record_at_the_price_of_training(folder):
     assert (spend.covers, spend.training_only) == ("all", ())
     assert spend.total.epsilon == pytest.approx(trained.epsilon, rel=1e-9)
     assert math.isfinite(spend.total.epsilon)
+    costs = {part: each.epsilon for part, each in spend.by_part.items()}
+    assert costs["training"] == spend.total.epsilon
+    assert 0.8 * costs["training"] < costs["validation or test"] < costs["training"]
 
 
 def test_a_sweep_that_covers_training_alone_ends_the_claim(folder, tmp_path):
