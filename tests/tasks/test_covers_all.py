@@ -198,6 +198,17 @@ def test_raw_figures_are_the_curators_and_in_no_file_that_commands_read(plain):
     assert result.notes == (result.privacy.provenance,)
 
 
+def test_weights_are_kept_by_what_is_released_and_nothing_else(tmp_path, monkeypatch):
+    def rising(setup, *, epochs):
+        return {"validation_errors": 0.1 * epochs.stop}
+
+    monkeypatch.setattr(_held_out, "validate", rising)
+    result, reports = run(tmp_path / "data", alone(RECORDS), config())
+    losses = [epoch.metrics["train_loss"] for epoch in reports]
+    assert losses[2] < losses[0]
+    assert result.metrics["best_epoch"] == 1
+
+
 def test_best_weights_are_those_of_the_released_figure(tmp_path):
     result, reports = run(tmp_path / "data", alone(RECORDS), config())
     shown = [epoch.metrics["validation_errors"] for epoch in reports]
