@@ -14,7 +14,7 @@ from tests.lines import write_lines
 from tests.sweep.sweeps import medium_grids
 from tests.trials import run_alone
 from trainables import figures, saved_predictions
-from trainables.config.trial import parse
+from trainables.config.trial import TrialConfig, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.split import held_out_sizes, make_split
 from trainables.dp.held_out import rounded_gaussian
@@ -184,6 +184,18 @@ def test_a_canary_moves_the_sum_of_its_part_alone(plain, tmp_path, part):
     validation, _ = held_out_sizes(N)
     difference = found[1]["validation_errors"] - found[0]["validation_errors"]
     assert 0 <= difference <= 3 / validation * (1 + 1e-9)
+
+
+def test_training_is_the_same_bits_whatever_is_covered(tmp_path, monkeypatch):
+    """The noise on figures is beside that of training, with streams of its own."""
+    monkeypatch.setattr(TrialConfig, "id", "one id")
+    weights = []
+    for covers in ("all", "training"):
+        chosen = config(training={"keep": "last"}, privacy={"covers": covers})
+        run(tmp_path / covers, alone(RECORDS), chosen)
+        place = tmp_path / covers / "trial/model/weights.safetensors"
+        weights.append(place.read_bytes())
+    assert weights[0] == weights[1]
 
 
 def test_raw_figures_are_the_curators_and_in_no_file_that_commands_read(plain):
