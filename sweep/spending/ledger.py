@@ -31,6 +31,7 @@ from trainables.dp.accounting.releases import (
     Release,
     Start,
     Training,
+    Unaccounted,
     release,
 )
 from trainables.dp.accounting.rounding import format_epsilon
@@ -286,7 +287,7 @@ class Ledger:
         raw = {e.sweep_id: e.sweep for e in counted if not e.covers_all}
         parts = [what for what in finite if isinstance(what, Parts)]
         is_one_split = not raw and len({what.split for what in parts}) == 1
-        by_part = {
+        by_part: dict[str, list[Training | Unaccounted]] = {
             "training": [what.training for what in parts],
             "validation or test": [what.held_out for what in parts],
         }
