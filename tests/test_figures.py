@@ -60,7 +60,10 @@ def test_a_new_metric_is_one_file():
     assert score(frames, frames, bootstrap_samples=0)["slot_accuracy"] == 1.0
     assert figures.cost("validation_slot_accuracy", 0.5) == -0.5
     assert metric_name("slot_accuracy") == "slot_accuracy"
-    assert learning_curves("nlu") == ["validation_ser", "validation_slot_accuracy"]
+    assert learning_curves("nlu") == [
+        *("validation_ser", "validation_slot_accuracy"),
+        "validation_errors",
+    ]
     gauge = live_metrics.metrics()["validation_slot_accuracy"]
     assert gauge.name == "sweep_validation_slot_accuracy"
     wanted = ("validation_slot_accuracy",)

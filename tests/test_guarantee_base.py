@@ -16,8 +16,8 @@ BASE = [
     *(
         ROOT / f"trainables/dp/{name}.py"
         for name in (
-            *("__init__", "clipping", "mechanism", "noise", "per_record", "population"),
-            *("sampling", "scaling", "seeding"),
+            *("__init__", "clipping", "held_out", "mechanism", "noise", "per_record"),
+            *("population", "sampling", "scaling", "seeding"),
         )
     ),
     *(
@@ -28,8 +28,10 @@ BASE = [
         )
     ),
 ]
-LIMIT = 1_950  # lines of code, of at most 88 characters
-LIBRARIES = {"torch", "numpy", "scipy", "dp_accounting", "cryptography"}
+LIMIT = 2_150  # lines of code, of at most 88 characters
+LIBRARIES = {
+    *("torch", "numpy", "scipy", "mpmath", "dp_accounting", "cryptography"),
+}
 OURS = ("trainables.figures", "trainables.errors", "trainables.dp")
 
 

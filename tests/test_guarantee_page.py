@@ -30,6 +30,10 @@ CASES = {
     "paper": mechanism(),
     "central": mechanism(sampling="poisson", noise_calibration="central", epochs=1),
     "full": build(parse({**FULL, "training": {"steps": 60}}), num_records=2_560),
+    # The dearest part is that of validation and test records.
+    "held out": replace(
+        mechanism("dp_sgd", workers=1, epochs=2), split="hash 1", held_out_noise=1.2
+    ),
     "steps": build(
         parse({**STEPS, "training": {"steps": 103, "evaluate_every": 20}}),
         num_records=2_560,

@@ -75,7 +75,8 @@ class FigureCache:
         """
         target = config.privacy.noise_multiplier
         if not isinstance(target, Target):
-            return config, build(config, num_records=num_records, undeclared=undeclared)
+            made = build(config, num_records=num_records, undeclared=undeclared)
+            return config, self._with_held_out_noise(made)
         unit = build(
             with_noise(config, 1.0), num_records=num_records, undeclared=undeclared
         )
@@ -90,7 +91,21 @@ class FigureCache:
             return mechanism.noise_multiplier
 
         z = self.recall(key, _NOISE, search)
-        return with_noise(config, z), replace(unit, noise_multiplier=z)
+        made = replace(unit, noise_multiplier=z)
+        return with_noise(config, z), self._with_held_out_noise(made)
+
+    def _with_held_out_noise(self, mechanism: Mechanism) -> Mechanism:
+        if not mechanism.split:
+            return mechanism
+        # A plan without such trials must not load scipy.
+        from trainables.dp.accounting.calibration import held_out_noise
+
+        noise = self.recall(
+            key_of(mechanism, noise_for="held-out records"),
+            _NOISE,
+            lambda: held_out_noise(mechanism),
+        )
+        return replace(mechanism, held_out_noise=noise)
 
     def summary(
         self, key: str, work_out: Callable[[], PrivacySummary]

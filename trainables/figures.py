@@ -29,6 +29,8 @@ _MODULES = (
     "trainables.metrics",
 )
 VALIDATION = "validation_"
+# With `privacy.covers: all`, in place of the figures of validation records.
+RELEASED_VALIDATION = "validation_errors"
 ATTACKS = "mia_"
 LEAKAGE = "leakage"
 CLIP_DIFFERENCE = "clip_difference"
@@ -115,6 +117,28 @@ text_figure = partial(public, task="synthesis")
 text_count = partial(text_figure, written="count")
 text_rate = partial(text_figure, written="rate")
 text_share = partial(text_rate, better="higher", has_ceiling=True)
+
+
+# Of a trial whose guarantee covers every record, what may be published: figures with
+# noise, and those of declared values alone. Durations and throughput follow from the
+# records, and are not noised.
+_COVERED = frozenset(
+    (
+        *("ser", "ser_low", "ser_high", RELEASED_VALIDATION, "delta", "steps"),
+        *(EPSILON, EPSILON_PAPER, EPSILON_REPLACE_ONE, "epsilon_rdp", *RISKS),
+        *("epsilon_planned", "epsilon_spent", "epsilon_paper_spent"),
+        *("noise_multiplier", "noise_norm", "epochs_done", "epochs", "best_epoch"),
+    )
+)
+
+
+def is_covered(name: str) -> bool:
+    """Whether a figure of a trial with `privacy.covers: all` may be published.
+
+    >>> is_covered("ser"), is_covered("intent_accuracy"), is_covered("seconds")
+    (True, False, False)
+    """
+    return name in _COVERED
 
 
 @cache

@@ -1,6 +1,8 @@
 """The evidence of a trial for comparisons with other trials; for the curator only.
 
-test_counts.npz     counts of right and wrong labels of each test record
+test_counts.npz     counts of right and wrong labels of each test record; below
+                    `curator` where the trial's guarantee covers test records
+curator/raw.json    its figures of test and validation records without noise
 attack_scores.npz   the score of each attack for each row of signals.npz
 before.json         SER before training
 
@@ -28,11 +30,20 @@ from trainables.metrics._counts import NAMES, from_table, table
 
 COUNTS, SCORES = "test_counts.npz", "attack_scores.npz"
 BEFORE = "before.json"
+CURATOR, RAW = "curator", "raw.json"
 
 
 def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> None:
     """Write the counts [n] of test `records` [n]."""
     write_arrays(folder / COUNTS, {"records": records, "counts": table(counts)})
+
+
+def write_raw(folder: Path, figures: Mapping[str, Any]) -> None:
+    """Write what no epsilon covers of a trial whose guarantee covers every record:
+    figures without noise. No command reads them.
+    """
+    make_folder(folder / CURATOR)
+    dump_json(folder / CURATOR / RAW, figures, indent=2)
 
 
 def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:

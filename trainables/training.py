@@ -58,8 +58,10 @@ class Learner(Protocol):
         them).
         """
 
-    def validate(self) -> dict[str, float]:
-        """Metrics on the validation part, equal on every process."""
+    def validate(self, epoch: int) -> dict[str, float]:
+        """Metrics on the validation part after an epoch (from 0), equal on every
+        process.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,12 +128,12 @@ def train(
         metrics = learner.engine.run_epoch(epoch)
         seconds.append(time.perf_counter() - started)
         memory.give_back()
-        metrics |= learner.validate()
+        metrics |= learner.validate(epoch)
         history.append(metrics)
         name, part = learner.validation_metric(epoch)
         # The best so far, or this epoch: never the weights from before the part's first
-        # one.
-        rival = history[best_epochs.get(part, 0) - 1][name]
+        # one. An epoch that is not validated has no figure.
+        rival = history[best_epochs.get(part, 0) - 1].get(name, math.inf)
         # Of two equal epochs the later; a figure that is no number is as large as can
         # be.
         if training.keep == "last" or metrics[name] <= rival or not rival < math.inf:

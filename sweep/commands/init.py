@@ -9,6 +9,7 @@ import typer
 from sweep.commands import _imports as own
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say
+from trainables.dp.engines.configs import Covers
 
 
 @own.takes_source_options
@@ -46,6 +47,12 @@ def init(
             help="Also labels found in fewer records, which they reveal.",
         ),
     ] = False,
+    covers: Annotated[
+        Covers,
+        typer.Option(
+            help="Records that epsilon covers: those that train, or all of the file."
+        ),
+    ] = "training",
     *,
     options: own.Reading,
     skip_invalid: own.SkipInvalid = False,
@@ -87,6 +94,7 @@ def init(
         skip_invalid=skip_invalid,
         schema=labels,
         least=1 if keep_rare_labels else FEW,
+        covers=covers,
     )
     if as_json:
         print_json("init", begun.facts())

@@ -98,6 +98,18 @@ def ledger(
         if spend.num_unaccounted:
             epsilon += f" ({format_epsilon(spend.accounted.epsilon)} for the rest)"
         notes = risk_sentences(spend.total.max_tpr_1pct)
+        if spend.covers == "all":
+            parts = [
+                f"a {part} record {format_epsilon(each.epsilon)}"
+                for part, each in spend.by_part.items()
+            ]
+            of_each = f" ({', '.join(parts)})" if parts else ""
+            notes.append(f"covers every record of the file{of_each}")
+        else:
+            notes.append(
+                "covers the training records alone; validation and test records have no"
+                f" finite epsilon ({', '.join(spend.training_only)})"
+            )
         notes += [
             f"shares {num} records with {other[:12]}"
             for other, num in spend.shared.items()

@@ -18,6 +18,7 @@ from sweep.imports.corpus import cut_of, write_corpus
 from sweep.imports.inspection import FEW, Inspection, read_as, reading, unread
 from trainables import formats
 from trainables.config.mechanism import default_delta
+from trainables.config.sections import HASH_PERCENT
 from trainables.data.formats import Source
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
@@ -25,6 +26,7 @@ from trainables.data.sizes import require_near, rounded_size
 from trainables.data.storage import PARTS
 from trainables.dp.accounting.gaussian import gaussian_epsilon
 from trainables.dp.accounting.privacy_semantics import nearest_gaussian_mu
+from trainables.dp.engines.configs import Covers
 from trainables.errors import InvalidInput
 from trainables.formats import argument
 
@@ -35,6 +37,10 @@ LEAST_BATCH = (
 )
 _PRIVATE = 2  # private trials of the template
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
+_TEMPLATES: dict[Covers, str] = {
+    "training": "space.yaml.template",
+    "all": "space_covers_all.yaml.template",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,7 @@ class StartResult:
     schema: LabelSchema
     num_records: int
     least: int | None  # records of a label of the schema; None: it was given
+    covers: Covers = "training"
 
     def facts(self) -> dict[str, Any]:
         """Counts and names of fields as plain data."""
@@ -78,8 +85,16 @@ class StartResult:
                 f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a"
                 " trial uses the first of equal ones."
             )
+        if self.covers == "all":
+            shares = ":".join(map(str, HASH_PERCENT))
+            found.append(
+                f"Parts: {shares} by a hash of each record (data.split hash), so that"
+                " epsilon covers every record of the file; parts in the file are not"
+                " read."
+            )
+        else:
+            found.append(f"Parts: {parts} ({facts['parts_because']}).")
         found += [
-            f"Parts: {parts} ({facts['parts_because']}).",
             "Declared public: the label names in"
             f" {self.folder / SCHEMA}{', read from the records' if self.least else ''},"
             f" and the number of training records, about {self.num_records}"
@@ -135,9 +150,11 @@ def start(
     skip_invalid: bool,
     schema: LabelSchema | None = None,
     least: int = FEW,
+    covers: Covers = "training",
 ) -> StartResult:
     """Write corpus, schema and space into a new folder, atomically. The labels are
-    those of a `schema`, or those of at least `least` records.
+    those of a `schema`, or those of at least `least` records. With `covers` all the
+    space's epsilon is about every record, whose parts are by hash.
 
     Raises: InvalidInput where the folder exists, records cannot be read, or there are
     too few.
@@ -158,11 +175,14 @@ def start(
             tokenize=source.options.tokenize,
         )
         num_training = _require_enough(counted, source, schema, least=given)
+        if covers == "all":
+            known = counted.parts.total() - counted.outside(schema).total()
+            num_training = max(LEAST_BATCH, known * HASH_PERCENT[0] // 100)
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
         declared = num_records or rounded_size(num_training)
         if not source.survey.with_group:  # with groups, it may be their number
             require_near(declared, num_training, by_group=False)
-        space = _space_text(folder, num_records=declared, epsilon=epsilon)
+        space = _space_text(folder, covers, num_records=declared, epsilon=epsilon)
         (partial / SPACE).write_text(space, encoding="utf-8")
         os.replace(partial, folder)
     return StartResult(
@@ -172,16 +192,17 @@ def start(
         schema=schema,
         num_records=declared,
         least=given,
+        covers=covers,
     )
 
 
-def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
+def _space_text(
+    folder: Path, covers: Covers, *, num_records: int, epsilon: float
+) -> str:
     """The starting space, commented YAML for editing. `epsilon` is that of its private
     trials together.
     """
-    template = (
-        resources.files(imports).joinpath("space.yaml.template").read_text("utf-8")
-    )
+    template = resources.files(imports).joinpath(_TEMPLATES[covers]).read_text("utf-8")
     return Template(template).substitute(
         name=name_of(folder.name),
         file=" ".join(argument(folder / SPACE).split()),

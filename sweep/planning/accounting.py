@@ -124,6 +124,13 @@ class Accounting:
             self._starts[given] = self.exports.starts(
                 encoders, partial(self.data_of, config), is_private=is_private
             )
+        if config.covers_all and self._starts[given]:
+            raise InvalidInput(
+                "expected model.encoder that has not learnt from the records of"
+                f" {config.data.name} with privacy.covers=all, got"
+                f" {', '.join(encoders)}, an export that was trained on some of them:"
+                " name a public model"
+            )
         if config.generates and self._starts[given]:
             raise InvalidInput(
                 "expected model.encoder that has not learnt from the records of"

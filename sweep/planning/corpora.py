@@ -29,6 +29,7 @@ _RULES = {
     "paper": "45:5:50 over the pooled files, as in Dupuy et al. 2021",
     "official": "the corpus' own parts; without a validation part 5 % of the training"
     " part",
+    "hash": "70:10:20 on average, each record by the hash of its text or group",
     "bernoulli": "5 % validate, 5 % test, a coin for each other record",
     "paired": "5 % validate, 5 % test, a coin for each pair of other records",
 }

@@ -15,6 +15,7 @@ from search_spaces.space import SearchSpace
 from sweep import status
 from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
+from sweep.planning.covering import noise_sentence, require_covered
 from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
 from sweep.search.source import KnownPoint
@@ -105,6 +106,8 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         else:
             require_one_corpus(space, plan)
             plan = within_total(plan, space, account=account)
+        require_covered(space, plan)
+        notes += filter(None, [noise_sentence(plan, account=account)])
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
     notes += notes_of(plan)

@@ -10,13 +10,13 @@ from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
 from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
+from sweep.planning.covering import require_covered
 from sweep.search.private_selection import law_of
 from sweep.store.plans import Plan
 from trainables.dp.accounting.accountants import selection
 from trainables.dp.accounting.certification import certify
 from trainables.dp.accounting.privacy_semantics import ClaimMeaning
-from trainables.dp.accounting.releases import BestOf, Number, Release
-from trainables.dp.accounting.releases import release as release_of
+from trainables.dp.accounting.releases import BestOf, Number, Release, of_training
 from trainables.dp.accounting.rounding import format_delta, format_epsilon
 from trainables.errors import InvalidInput
 
@@ -97,7 +97,7 @@ def priced(
         # The middle of a range, which was priced, costs what its ends do.
         for path, point in along:
             config = point.config
-            if config and release_of(account.mechanism(config)) != release:
+            if config and of_training(account.mechanism(config)) != release:
                 raise InvalidInput(
                     f"axes.{path}: expected a list of values with strategy"
                     f" private_selection, got"
@@ -156,6 +156,7 @@ def _configurations(
     plan = planning.make(space, account=account)
     planning.require_one_corpus(space, plan)
     planning.require_trials(plan)
+    require_covered(space, plan)
     mechanisms = [account.mechanism(trial.config) for trial in plan.to_run]
     if any(mechanism.starts for mechanism in mechanisms):
         raise InvalidInput(
@@ -163,7 +164,7 @@ def _configurations(
             " that was"
             " trained on records of this data set: another strategy composes with it"
         )
-    releases = [release_of(mechanism) for mechanism in mechanisms]
+    releases = [of_training(mechanism) for mechanism in mechanisms]
     return plan, releases, min(mechanism.delta for mechanism in mechanisms)
 
 

@@ -69,7 +69,15 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
 
 
 def compare(first: Side, second: Side) -> Comparison:
-    """B against A. Raises: InvalidData for damaged test counts."""
+    """B against A. Raises: InvalidData for damaged test counts; InvalidInput where one
+    side's figures are cut and have noise, and the other's do not.
+    """
+    if first.record.plan.covers_all != second.record.plan.covers_all:
+        raise InvalidInput(
+            "expected two trials with privacy.covers=all or two without, got"
+            f" {first.name} and {second.name}: figures of at most 3 errors a record,"
+            " with noise, are not compared with raw ones"
+        )
     values = {
         name: (select.value(first.record, name), select.value(second.record, name))
         for name in (
@@ -118,6 +126,11 @@ def sentences(found: Comparison) -> list[str]:
         return [
             f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to"
             f" {high:+.1f}{verdict}), paired over the test utterances."
+        ]
+    if found.first.record.plan.covers_all:
+        return [
+            "SER is of at most 3 errors a record and has noise of its own in each"
+            " (privacy.covers=all): it is not paired."
         ]
     if found.figures.get("ser", (None, None))[0] == 0:
         return ["SER has no change in percent, because A makes no error."]

@@ -69,7 +69,8 @@ def _entries(folder: SweepFolder, record: TrialRecord) -> tuple[Entry, ...]:
         entry for entry in every if entry.trial in (record.plan.id, SELECTION)
     )
     is_selected = any(entry.trial == SELECTION for entry in found)
-    if catalogue.kind_of("engines", record.plan.engine) == "prior":
+    is_prior = catalogue.kind_of("engines", record.plan.engine) == "prior"
+    if is_prior and not record.plan.covers_all:
         return found
     if not is_selected and uncharged_epochs(record.plan.id, record.epochs_done, found):
         raise InvalidData(

@@ -241,6 +241,8 @@ def table(
         }
         if LEAKAGE in secret:
             secret.add(f"{LEAKAGE}_ratio")
+        if plan.covers_all:
+            secret |= {name for name in own if name.startswith("seconds")}
         hidden |= secret
         if public:
             places = tuple(paths_in(plan.fields))
@@ -303,8 +305,10 @@ def epochs_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
             }
             name = in_text(plan.name, paths_in(plan.fields)) if public else plan.name
             head = {"trial": plan.id, "name": name, "epochs_done": row["epochs_done"]}
+            if not (public and plan.covers_all):
+                head["seconds"] = row["seconds"]
             noise = noise_at(plan, int(row["epochs_done"]))
-            made.append({**head, "seconds": row["seconds"], **shown, **noise})
+            made.append({**head, **shown, **noise})
     return pd.DataFrame(made, columns=None if made else ["trial"]).set_index("trial")
 
 

@@ -26,7 +26,15 @@ from sweep.store.data_sets import TrainingData
 from sweep.store.plans import PlannedTrial
 from trainables.dp.accounting.certification import Certificate, certify, with_risk
 from trainables.dp.accounting.composition import Account
-from trainables.dp.accounting.releases import BestOf, Release, Start, Training, release
+from trainables.dp.accounting.releases import (
+    BestOf,
+    Parts,
+    Release,
+    Start,
+    Training,
+    Unaccounted,
+    release,
+)
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidData, InvalidInput
@@ -71,6 +79,14 @@ class Entry:
     def sweep_id(self) -> str:
         """Of the sweep, whatever its folder is called."""
         return sweep_id_in(self.sweep)
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether it pays for all that was shown of any record. Entries of earlier
+        versions, and of trials that cover the training records, do not: figures of
+        validation and test records were shown beside them, which no epsilon covers.
+        """
+        return isinstance(self.release, Parts) or self.release.is_nothing
 
     @property
     def is_exempt(self) -> bool:
@@ -154,7 +170,11 @@ class Spend:
     ("record", "group", "couple"), which is finite where the total of records and groups
     is not. `shared` names the other data sets whose spend is carried, with the number
     of shared records; `recognised` is False where the data set's records were never
-    registered, so that nothing could be carried.
+    registered, so that nothing could be carried. `total` is about every record of the
+    data set where `covers` is "all", else about the records that are trained on:
+    `training_only` names the sweeps that show or choose by raw figures of the others.
+    `by_part` has what each part costs alone, by one split, of which `total` is the
+    dearest.
     """
 
     dataset: str
@@ -167,6 +187,9 @@ class Spend:
     shared: dict[str, int]
     recognised: bool
     by_unit: dict[str, Certificate]
+    covers: str
+    training_only: tuple[str, ...]
+    by_part: dict[str, Certificate]
 
 
 class Ledger:
@@ -367,6 +390,13 @@ def _composed(counted: Sequence[Entry], *, delta: float) -> dict[str, Any]:
     compose = partial(certify, delta=delta, effort="exact")
     releases = [entry.release for entry in counted]
     finite = [what for what in releases if not what.reasons]
+    raw = {e.sweep_id: e.sweep for e in counted if not e.covers_all}
+    parts = [what for what in finite if isinstance(what, Parts)]
+    is_one_split = not raw and len({what.split for what in parts}) == 1
+    by_part: dict[str, list[Training | Unaccounted]] = {
+        "training": [what.training for what in parts],
+        "validation or test": [what.held_out for what in parts],
+    }
     return {
         "total": with_risk(compose(releases), releases),
         "accounted": compose(finite),
@@ -378,6 +408,13 @@ def _composed(counted: Sequence[Entry], *, delta: float) -> dict[str, Any]:
         "by_unit": {
             unit: compose([what for what in finite if what.unit == unit])
             for unit in sorted({what.unit for what in releases})
+        },
+        "covers": "training" if raw else "all",
+        "training_only": tuple(raw.values()),
+        "by_part": {
+            part: compose(of)
+            for part, of in by_part.items()
+            if is_one_split and any(not each.is_nothing for each in of)
         },
     }
 

@@ -75,7 +75,8 @@ def _of_trials(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
         by_trial[entry.trial].append(entry)
     for trial in trials:
         is_finite = trial.epsilon is not None and math.isfinite(trial.epsilon)
-        if is_finite and catalogue.kind_of("engines", trial.engine) == "prior":
+        is_prior = catalogue.kind_of("engines", trial.engine) == "prior"
+        if is_finite and is_prior and not trial.covers_all:
             # it read no record; its epsilon is 0, or that of an export that it reads
             continue
         if missing := uncharged_epochs(trial.id, done[trial.id], by_trial[trial.id]):

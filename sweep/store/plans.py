@@ -16,7 +16,7 @@ from trainables.config.mechanism import claims_privacy
 from trainables.config.trial import TrialConfig, parse
 from trainables.dp.accounting.summary import plain
 from trainables.errors import InvalidData
-from trainables.figures import is_public
+from trainables.figures import is_covered, is_public
 
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 CORPUS = ("name", "path")  # fields of `data` that say which corpus it is
@@ -78,9 +78,11 @@ class PlannedTrial:
     @property
     def is_exempt(self) -> bool:
         """Whether no budget of epsilon holds for the trial: a baseline for the curator,
-        which adds no noise. One of a private engine pays.
+        which adds no noise. One of a private engine pays, and so does one whose figures
+        have noise.
         """
-        return self.baseline and not claims_privacy(self.engine)
+        pays = claims_privacy(self.engine) or self.covers_all
+        return self.baseline and not pays
 
     @property
     def is_config(self) -> bool:
@@ -162,8 +164,17 @@ class PlannedTrial:
         return data.num_records is None and not data.is_public
 
     def may_publish(self, figure: str) -> bool:
-        """Whether a figure is registered as public and reveals no such number."""
+        """Whether a figure is registered as public, reveals no such number, and is one
+        that the guarantee covers, where that is about every record.
+        """
+        if self.covers_all and not is_covered(figure):
+            return False
         return is_public(figure) and not self.reveals_count(figure)
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether its guarantee covers validation and test records, too."""
+        return bool(self.fields.get("privacy", {}).get("covers") == "all")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the config's fields; infinity is the string

@@ -455,16 +455,21 @@ def metric_name(figure: str) -> str:
     """
     known = figures.registry().get(figure)
     is_curve = known is not None and known.per_epoch and known.objective
+    is_curve |= figure == figures.RELEASED_VALIDATION
     return f"best_{figure}" if is_curve else _NAMES.get(figure, figure)
 
 
 def learning_curves(task: str) -> list[str]:
     """The public figures that are known after each epoch and that a search may
-    optimise.
+    optimise, or that choose where every record is covered.
     """
     known = figures.registry()
+    names = (*figures.objectives(task), figures.RELEASED_VALIDATION)
+    own = (known[name] for name in names)
     return [
-        n for n in figures.objectives(task) if known[n].per_epoch and known[n].is_public
+        each.name
+        for each in own
+        if each.per_epoch and each.is_public and each.task in (None, task)
     ]
 
 

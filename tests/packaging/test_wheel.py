@@ -21,6 +21,7 @@ NEEDED = {
     "dashboards/templates/report.html.j2",
     "search_spaces/quick.yaml",
     "sweep/imports/space.yaml.template",
+    "sweep/imports/space_covers_all.yaml.template",
     "trainables/data/schemas/atis.json",
     "trainables/models/encoders/shipped/dialogues/learnt.npy",
     "trainables/models/encoders/shipped/dialogues/model.safetensors",

@@ -35,7 +35,7 @@ class Staged:
     def validation_metric(self, epoch):
         return f"loss_{self.stages[epoch]}", f"{self.stages[epoch]}."
 
-    def validate(self):
+    def validate(self, epoch):
         return {
             f"loss_{stage}": value
             for stage, value in self.losses[self.epochs_done - 1].items()

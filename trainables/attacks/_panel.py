@@ -21,6 +21,7 @@ from trainables.attacks._knowledge import (
 )
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
+from trainables.config.sections import RANDOM_SPLITS
 from trainables.dp.mechanism import Sampling
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
@@ -185,7 +186,7 @@ def evaluation_rows(target: Signals) -> NDArray[np.int64]:
     as it fell.
     """
     evaluated = np.flatnonzero(target.is_evaluated)
-    if target.mode not in ("paper", "official"):
+    if target.mode in RANDOM_SPLITS:
         return evaluated
     rng = generator(0, "evaluation", "rows")
     sides = [evaluated[target.member[evaluated] == side] for side in (True, False)]

@@ -28,6 +28,12 @@ from trainables.figures import curator_only
 
 STARTING_WEIGHTS = "the starting weights"
 COVERS = "the training records; validation and test records are not covered"
+COVERS_ALL = (
+    "every record of the file (each is trained on, validated on or tested on by a hash"
+    " of itself alone), with the released figures and every choice by them; left are"
+    " choices that a person made after a curator's view, what was declared (labels,"
+    " number of records), running time and the floating point of the gradients' noise"
+)
 _MECHANISM = frozenset(field.name for field in fields(Mechanism))
 
 
@@ -205,6 +211,7 @@ def make(
         **asdict(summary),
         guarantee=guarantee(mechanism, summary),
         unit=mechanism.unit,
+        covers=COVERS_ALL if mechanism.split else COVERS,
         adversary=adversary(mechanism),
         sensitivity=mechanism.sensitivity,
         num_records=mechanism.num_records,

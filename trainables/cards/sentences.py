@@ -17,26 +17,39 @@ _UNITS = {
     "couple": "couple of records whose programs were exchanged",
 }
 _RELATIONS = {
-    "add_or_remove_one": "one {unit} more or less in the training set",
-    "replace_one": "one {unit} of the training set replaced by any other",
+    "add_or_remove_one": "one {unit} more or less in the {where}",
+    "replace_one": "one {unit} of the {where} replaced by any other",
 }
 
 
-def neighbours(unit: str, relation: str) -> str:
+_FILE_OR_TRAINING = {True: "file", False: "training set"}
+
+
+def neighbours(unit: str, relation: str, *, covers_all: bool = False) -> str:
     """The difference between two neighbouring data sets."""
-    return _RELATIONS[relation].format(unit=_UNITS[unit])
+    where = _FILE_OR_TRAINING[covers_all]
+    return _RELATIONS[relation].format(unit=_UNITS[unit], where=where)
 
 
 def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
     """The guarantee of the mechanism, or that no finite epsilon holds."""
-    change = neighbours(mechanism.unit, summary.neighboring_relation)
+    covers_all = bool(mechanism.split)
+    relation = summary.neighboring_relation
+    change = neighbours(mechanism.unit, relation, covers_all=covers_all)
     if math.isinf(summary.epsilon):
         return f"**No finite epsilon holds** for {change}."
+    pair = f"({format_epsilon(summary.epsilon)}, {format_delta(summary.delta)})"
+    if covers_all:
+        return (
+            f"{'The weights after every step' if mechanism.trains else 'The model'}, the"
+            " released figures of validation and test records, and every choice by them"
+            f" are {pair}-differentially private for {change}: this holds for every"
+            f" {_UNITS[mechanism.unit]} of the file, whatever its part is."
+        )
     if mechanism.starts:
         return (
             "The weights after every step, together with the exports that they start"
-            f" from, are ({format_epsilon(summary.epsilon)},"
-            f" {format_delta(summary.delta)})-differentially private for {change}."
+            f" from, are {pair}-differentially private for {change}."
         )
     if not mechanism.trains:
         return (
@@ -44,8 +57,7 @@ def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
             " whatever the training set holds. Epsilon is 0."
         )
     return (
-        f"The weights after every step are ({format_epsilon(summary.epsilon)},"
-        f" {format_delta(summary.delta)})-differentially private for {change}."
+        f"The weights after every step are {pair}-differentially private for {change}."
     )
 
 
@@ -65,18 +77,32 @@ def adversary(mechanism: Mechanism) -> str:
 
 def not_covered(mechanism: Mechanism) -> Sequence[str]:
     """The limits of the guarantee."""
-    found = [
-        "curator-only figures, computed from private records without noise: "
-        + ", ".join(curator_only()),
+    of_parts = [
         "the validation and test sets: they are other data sets, and metrics on them"
         " are released without noise",
         "the choice of this trial among others, unless the sweep's total below is taken",
+    ]
+    of_data = [
+        "de-duplication and splitting before training: epsilon is about the realised"
+        " training set"
+    ]
+    if mechanism.split:
+        of_parts = [
+            "what else the curator saw: raw figures, attacks, durations, throughput and"
+            " part sizes, and choices that a person made after seeing them",
+            "the other trials of the sweep, unless the sweep's total below is taken",
+            "the names of labels and the number of records, as declared",
+        ]
+        of_data = []
+    found = [
+        "curator-only figures, computed from private records without noise: "
+        + ", ".join(curator_only()),
+        *of_parts,
         "attacks on floating-point noise (Mironov 2012), on timing, and by making"
         " training fail",
         "the float32 rounding of a step's sum, which one record can move by about 2e-7"
         " of max_grad_norm for each unit of the step, as measured",
-        "de-duplication and splitting before training: epsilon is about the realised"
-        " training set",
+        *of_data,
     ]
     if mechanism.unit == "couple":
         found.append(

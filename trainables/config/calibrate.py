@@ -19,13 +19,15 @@ def resolve(
 
     A target becomes the smallest noise multiplier that meets it by
     `privacy.accountant` or the tightest sound accountant; a number stays as it is.
-    `certified`: see `noise_for`.
+    `certified`: see `noise_for`. Noise on held-out figures follows from that of
+    training (`held_out_noise`).
 
     Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
     """
     target = config.privacy.noise_multiplier
     if not isinstance(target, Target):
-        return config, build(config, num_records=num_records, undeclared=undeclared)
+        made = build(config, num_records=num_records, undeclared=undeclared)
+        return config, _with_held_out_noise(made)
     # Reading a config must not load scipy.
     from trainables.dp.accounting.calibration import noise_for, noise_for_risk
 
@@ -42,4 +44,14 @@ def resolve(
         )
     else:
         z = noise_for_risk(trial, target, accountant=named, certified=certified)
-    return with_noise(config, z), replace(trial, noise_multiplier=z)
+    made = replace(trial, noise_multiplier=z)
+    return with_noise(config, z), _with_held_out_noise(made)
+
+
+def _with_held_out_noise(mechanism: Mechanism) -> Mechanism:
+    """With the noise of its held-out figures, where the guarantee covers these."""
+    if not mechanism.split:
+        return mechanism
+    from trainables.dp.accounting.calibration import held_out_noise
+
+    return replace(mechanism, held_out_noise=held_out_noise(mechanism))

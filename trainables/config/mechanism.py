@@ -48,13 +48,16 @@ def build(
         )
     if config.generates:
         return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
-    return build_from(
+    made = build_from(
         config.engine,
         config.privacy,
         training=config.training,
         num_records=num_records,
         undeclared=undeclared,
     )
+    if config.covers_all:
+        made = replace(made, split=config.data.split_name)
+    return made
 
 
 def _of_synthesis(

@@ -8,7 +8,7 @@ generated text.
 from collections.abc import Mapping
 
 from trainables import catalogue
-from trainables.figures import label
+from trainables.figures import RELEASED_VALIDATION, label
 
 
 def tasks() -> tuple[str, ...]:
@@ -22,17 +22,19 @@ def default_task() -> str:
     return catalogue.default("tasks")
 
 
-def quality(task: str) -> tuple[str, str]:
+def quality(task: str) -> tuple[str, ...]:
     """Figures that trials of a task are compared by, in order of preference.
 
     Figures of validation records come first, because choosing by test error makes the
-    test error optimistic.
+    test error optimistic. A trial has either that of raw figures or that of released
+    ones (`privacy.covers`).
 
     >>> quality("nlu")
-    ('validation_ser', 'ser')
+    ('validation_ser', 'validation_errors', 'ser')
     """
     known = catalogue.about("tasks", task)
-    return known.best_by, known.otherwise_by
+    names = known.best_by, known.best_released, known.otherwise_by
+    return tuple(name for name in names if name is not None)
 
 
 def after_an_epoch(task: str) -> str:
@@ -59,7 +61,7 @@ def validation_figure(metrics: Mapping[str, float | None]) -> tuple[str, float |
     >>> validation_figure({"validation_ser": 0.25, "validation_loss": 1.5}), validation_figure({})
     (('SER', 0.25), ('SER', None))
     """
-    names = [after_an_epoch(task) for task in tasks()]
+    names = [*map(after_an_epoch, tasks()), RELEASED_VALIDATION]
     known = [name for name in names if metrics.get(name) is not None]
     name = known[0] if known else names[0]
     return label(name).removeprefix("validation "), metrics.get(name)

@@ -34,7 +34,10 @@ from trainables.fields import (
     fixed_fields,
 )
 
-SplitMode = Literal["paper", "official", "bernoulli", "paired"]
+SplitMode = Literal["paper", "official", "bernoulli", "paired", "hash"]
+# Percent of the units of a hash split that train, validate and test. Another number, or
+# another way to compute the hash, is another function: raise the version.
+HASH_PERCENT, HASH_VERSION = (70, 10, 20), 1
 RANDOM_SPLITS: tuple[SplitMode, ...] = (
     "bernoulli",
     "paired",
@@ -74,8 +77,9 @@ class DataConfig(Frozen):
     """entry of trainables/data/datasets"""
     split: SplitMode = "paper"
     """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the
-    corpus' own parts; bernoulli, paired: random membership of each record, or of one of
-    each matched pair, in each trial
+    corpus' own parts; hash: 70:10:20, each record by the hash of its text, or of its
+    group where it has one; bernoulli, paired: random membership of each record, or of
+    one of each matched pair, in each trial
     """
     split_seed: Seed = 0
     """seed of the split"""
@@ -124,6 +128,14 @@ class DataConfig(Frozen):
         they would have to be counted.
         """
         return None
+
+    @property
+    def split_name(self) -> str:
+        """The function that gives each record its part, for a ledger. Equal names are
+        equal functions, whatever the data set.
+        """
+        shares = ":".join(map(str, HASH_PERCENT))
+        return f"{self.split} {HASH_VERSION}, {shares}, seed {self.split_seed}"
 
 
 class ModelConfig(Frozen):

@@ -206,6 +206,45 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _covers_what_it_can(self) -> TrialConfig:
+        data = self.data
+        if self.generates and data.split == "hash":
+            raise ValueError(
+                "expected data.split paper, official or bernoulli with task=synthesis,"
+                " got hash"
+            )
+        if not self.covers_all:
+            return self
+        if self.generates:
+            raise ValueError(
+                "expected privacy.covers=training with task=synthesis, whose figures of"
+                " generated text have no noise, got all"
+            )
+        if data.split != "hash":
+            raise ValueError(
+                "expected data.split=hash with privacy.covers=all, so that a record's"
+                " part depends on that record alone, got"
+                f" data.split={data.split}"
+            )
+        if data.max_records is not None:
+            raise ValueError(
+                "expected no data.max_records with privacy.covers=all (one record less"
+                f" would draw others), got {data.max_records}"
+            )
+        if self.model.name == "module":
+            raise ValueError(
+                "expected a model of this product with privacy.covers=all, got module:"
+                " the code of your own model could keep what it has read of a record"
+            )
+        if self.privacy.sampling == "shuffle":
+            raise ValueError(
+                "expected privacy.sampling poisson, full or random_allocation with"
+                " privacy.covers=all (a shuffled record can be replaced, not added or"
+                " removed, and would change two parts), got shuffle"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _synthesis_fits(self) -> TrialConfig:
         if not self.generates:
             if "synthesis" in self.model_fields_set:
@@ -262,6 +301,11 @@ class TrialConfig(Frozen):
             or privacy.noise_multiplier != 0
             or self.data.split in RANDOM_SPLITS
         )
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether its guarantee covers validation and test records, too."""
+        return self.privacy.covers == "all"
 
     @property
     def generates(self) -> bool:

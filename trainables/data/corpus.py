@@ -37,11 +37,12 @@ class Corpus:
 
     `offsets` int64[n+1], `tokens` int32[total] (indices in `types`), `tags`
     int16[total] and `intents` int16[n] (indices in `schema`; negative: outside of it),
-    `part` int8[n] (index in `storage.PARTS`), `groups` int32[n] or None, `outside`
-    bool[n]: whether any label of the record is outside the schema, so that no model can
-    be trained on it. `fingerprint` is the SHA-256 of the content. `undeclared` says
-    what was read from private records, so that no epsilon covers it. All arrays are
-    read-only maps of files: opening a corpus costs no memory for its records.
+    `part` int8[n] (index in `storage.PARTS`), `groups` int32[n] or None, `part_keys`
+    uint64[n] where parts are by hash or None, `outside` bool[n]: whether any label of
+    the record is outside the schema, so that no model can be trained on it.
+    `fingerprint` is the SHA-256 of the content. `undeclared` says what was read from
+    private records, so that no epsilon covers it. All arrays are read-only maps of
+    files: opening a corpus costs no memory for its records.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Corpus:
     part: NDArray[np.int8]
     outside: NDArray[np.bool_]
     groups: NDArray[np.int32] | None = None
+    part_keys: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
         self.fingerprint: str = self.meta["fingerprint"]
@@ -140,10 +142,13 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     states = [_state(file) for file in files]
     labels = asdict(schema)
     del labels["tokenize"]  # it does not change the encoded corpus
-    key = digest_of([_FORMAT, config.name, states, config.recipe(), labels])[:16]
+    by_hash = config.split == "hash"
+    rule = ["parts by hash"] if by_hash else []
+    made_of = config.recipe()
+    key = digest_of([_FORMAT, config.name, states, made_of, labels, *rule])[:16]
 
     def encode(folder: Path) -> None:
-        storage.write(folder, config.read(path), schema=schema)
+        storage.write(folder, config.read(path), schema=schema, by_hash=by_hash)
 
     folder = make_once(cache_dir, f"{config.name}-{key}", encode)
     columns = storage.read(folder)

@@ -2,7 +2,10 @@
 
 `paper` pools all files and cuts 45:5:50 by `split_seed` (Dupuy et al. 2021, 4.1);
 `official` keeps the parts of the corpus (one without a validation part gives 5 % of its
-training part). `bernoulli` and `paired` first reserve 5 % validation and 5 % test,
+training part). `hash` gives a record the part that a hash of its group, or else of its
+text, has: 70:10:20 on average. No other record is read, so one more or less changes one
+part alone, which a guarantee for every record needs (`privacy.covers: all`).
+`bernoulli` and `paired` first reserve 5 % validation and 5 % test,
 common to all trials of a `split_seed` so that their scores compare; the other 90 % are
 the audit pool, and a trial trains on about half of it (45 % of all, as in the paper),
 by independent random membership:
@@ -23,11 +26,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.config.sections import DataConfig
+from trainables.config.sections import HASH_PERCENT, DataConfig
 from trainables.data.corpus import Corpus
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
-from trainables.dp.seeding import generator
+from trainables.dp.seeding import GOLDEN, generator, mix, stream_seed
 from trainables.errors import InvalidInput
 
 _TRAIN_PERCENT, _RESERVED_PERCENT = 45, 5
@@ -69,8 +72,11 @@ def make_split(config: DataConfig, *, corpus: Corpus, mask_seed: int) -> Split:
     and its seed, the same for every trial; with random membership (`bernoulli`,
     `paired`) `mask_seed` draws which records of the audit pool this trial trains on.
 
-    Raises: InvalidInput where a part would be empty.
+    Raises: InvalidInput where a part would be empty; not for `hash`, since whether one
+    is depends on the records.
     """
+    if config.split == "hash":
+        return _by_hash(corpus, config.split_seed)
     if config.split == "official":
         split = _official(corpus, config.split_seed)
     elif config.split == "paper":
@@ -106,6 +112,8 @@ def training_size(pool_size: int, config: DataConfig) -> int:
         )
     if config.split == "paper":
         return _percent(pool_size, _TRAIN_PERCENT)
+    if config.split == "hash":
+        return max(1, _percent(pool_size, HASH_PERCENT[0]))
     return (pool_size - 2 * _percent(pool_size, _RESERVED_PERCENT)) // 2
 
 
@@ -120,6 +128,34 @@ def _paper(n: int, seed: int) -> Split:
     validation = train + _percent(n, _RESERVED_PERCENT)
     parts = [np.sort(ids) for ids in np.split(order, [train, validation])]
     return Split(train=parts[0], validation=parts[1], test=parts[2])
+
+
+def _by_hash(corpus: Corpus, seed: int) -> Split:
+    if corpus.part_keys is None:
+        raise AssertionError("a corpus of data.split=hash has keys of its parts")
+    salt = np.uint64(stream_seed(seed, "parts by hash"))
+    with np.errstate(over="ignore"):
+        places = mix(np.asarray(corpus.part_keys) * GOLDEN + salt)
+    # In 2^64 parts of 100: an exact comparison of whole numbers.
+    ends = [(int(sum(HASH_PERCENT[:n])) << 64) // 100 for n in (1, 2)]
+    is_train, is_test = places < ends[0], places >= ends[1]
+    return Split(
+        train=np.flatnonzero(is_train),
+        validation=np.flatnonzero(~is_train & ~is_test),
+        test=np.flatnonzero(is_test),
+    )
+
+
+def held_out_sizes(num_training: int) -> tuple[int, int]:
+    """Units of the validation and test parts of a hash split as their shares declare
+    them, from the declared number of those that train; at least 1 each.
+
+    >>> held_out_sizes(7_000)
+    (1000, 2000)
+    """
+    train, *others = HASH_PERCENT
+    validation, test = (max(1, round(num_training * own / train)) for own in others)
+    return validation, test
 
 
 def _official(corpus: Corpus, seed: int) -> Split:

@@ -2,6 +2,7 @@
 
     offsets int64[n+1]  tokens int32[T]  tags int16[T]  intents int16[n]  part int8[n]
     outside bool[n]  groups int32[n], where records have groups  types.txt  corpus.json
+    part_keys uint64[n], where a hash of each record gives it its part
 
 Token i of record r is `tokens[offsets[r] + i]`, an index in `types.txt` (one token a
 line). Labels are indices in the label schema; -1 - j is label j of the names found
@@ -12,7 +13,7 @@ outside of it. Writing holds the distinct tokens in memory, 20 bytes for each to
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -35,6 +36,7 @@ _CODES = {
     "part": "b",
     "outside": "b",
     "groups": "i",
+    "part_keys": "Q",
 }
 _PER_TOKEN = ("tokens", "tags")
 
@@ -83,9 +85,34 @@ def token_places(
     return places
 
 
-def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
+def distinct(utterances: Iterable[Utterance]) -> Iterator[Utterance]:
+    """The first of utterances that are equal in all that a trial reads: words, labels
+    and group. One record more adds itself or nothing. Of records with equal texts alone
+    the first one's labels would depend on which others there are.
+    """
+    seen = set()
+    for each in utterances:
+        content = repr((each.tokens, each.tags, each.intent, each.group))
+        digest = hashlib.blake2b(content.encode(errors="surrogatepass")).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield each
+
+
+def part_key(utterance: Utterance) -> int:
+    """64 bits that give a record its part, of itself alone: the hash of its group, or
+    of its normalised text where it has none, so that equal texts have equal parts.
+    """
+    if utterance.group is None:
+        return text_hash(utterance.tokens)
+    return text_hash([utterance.group], key=b"group")
+
+
+def encode(
+    utterances: Iterable[Utterance], *, schema: LabelSchema, with_keys: bool = False
+) -> Columns:
     """The columns of utterances, and `hashes` uint64[n] of their texts; a record
-    without a group key is a separate group.
+    without a group key is a separate group. `with_keys` adds `part_keys`.
 
     Raises: InvalidData where there is no record, or more than 32,767 different labels.
     """
@@ -124,10 +151,14 @@ def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
         columns["part"].append(PARTS.index(utterance.part))
         columns["outside"].append(outside)
         columns["groups"].append(group)
+        if with_keys:
+            columns["part_keys"].append(part_key(utterance))
     if not hashes:
         raise InvalidData("expected at least one utterance, got none")
     if not groups:
         del columns["groups"]
+    if not with_keys:
+        del columns["part_keys"]
     arrays = {
         name: np.asarray(column)
         for name, column in (columns | {"hashes": hashes}).items()
@@ -141,15 +172,31 @@ def encode(utterances: Iterable[Utterance], *, schema: LabelSchema) -> Columns:
 
 
 def write(
-    folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema
+    folder: Path,
+    utterances: Iterable[Utterance],
+    *,
+    schema: LabelSchema,
+    by_hash: bool = False,
 ) -> None:
     """Write the corpus of `utterances` into the existing, empty `folder`; of equal
-    texts the first is kept. Raises: InvalidData as `encode`.
+    texts the first is kept. `by_hash`: for parts by hash, the first of equal records
+    (`distinct`), with `part_keys`. Raises: InvalidData as `encode`.
     """
-    found = encode(utterances, schema=schema)
+    num = 0
+
+    def counted() -> Iterator[Utterance]:
+        nonlocal num
+        for each in utterances:
+            num += 1
+            yield each
+
+    given = distinct(counted()) if by_hash else counted()
+    found = encode(given, schema=schema, with_keys=by_hash)
     hashes = found.arrays["hashes"]
-    _, first = np.unique(hashes, return_index=True)
-    meta = {**found.meta, "num_duplicates": len(hashes) - len(first)}
+    first = np.arange(len(hashes))
+    if not by_hash:
+        _, first = np.unique(hashes, return_index=True)
+    meta = {**found.meta, "num_duplicates": num - len(first)}
     _write_columns(folder, found.arrays, np.sort(first), types=found.types, meta=meta)
 
 
@@ -169,7 +216,8 @@ def read(folder: Path) -> Columns:
     """
     try:
         meta = read_written_json(folder / "corpus.json")
-        names = ["offsets", *(n for n in _CODES if n != "groups" or meta["grouped"])]
+        optional = {"groups": meta["grouped"], "part_keys": meta.get("keyed", False)}
+        names = ["offsets", *(name for name in _CODES if optional.get(name, True))]
         arrays = {
             name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names
         }
@@ -232,6 +280,7 @@ def _write_columns(
         "num_tokens": len(where),
         "num_types": len(types),
         "grouped": "groups" in arrays,
+        "keyed": "part_keys" in arrays,
         "fingerprint": digest.hexdigest(),
     }
     dump_json(folder / "corpus.json", meta)

@@ -60,6 +60,11 @@ class Mechanism:
     `starts` are exports that were trained on records of the same data set and that the
     trial reads as encoders: its epsilon is that of the composition
     (`releases.everything`).
+
+    With `split`, the function that gives each unit its part, the trial covers every
+    record of the data set: what it shows of validation and test records has noise, too,
+    and `held_out_noise` is the noise of one evaluation over the sensitivity of its
+    figures (`held_out`). Empty and 0: it covers the training records alone.
     """
 
     engine: str
@@ -89,6 +94,8 @@ class Mechanism:
     num_steps: int = 0
     steps_per_epoch: int = 1  # with num_steps or sampling full
     starts: tuple[Start, ...] = ()
+    split: str = ""
+    held_out_noise: float = 0.0
 
     def __post_init__(self) -> None:
         _refuse_out_of_range(self)
@@ -159,7 +166,7 @@ class Mechanism:
         """Whether it releases nothing about any record: epsilon 0 under every
         accountant.
         """
-        return not self.trains and not self.undeclared
+        return not (self.trains or self.undeclared or self.held_out_noise)
 
     @property
     def is_private(self) -> bool:
@@ -274,7 +281,7 @@ def _refuse_out_of_range(mechanism: Mechanism) -> None:
         )
     if not 0 < mechanism.delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
-    for name in ("noise_multiplier", "histogram_noise_multiplier"):
+    for name in ("noise_multiplier", "histogram_noise_multiplier", "held_out_noise"):
         value = getattr(mechanism, name)
         if not 0 <= value < math.inf:
             raise InvalidInput(f"expected a finite {name} >= 0, got {value}")
@@ -299,6 +306,8 @@ def _refuse_out_of_range(mechanism: Mechanism) -> None:
             raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")
     if mechanism.num_steps < 0:
         raise InvalidInput(f"expected num_steps >= 0, got {mechanism.num_steps}")
+    if mechanism.held_out_noise and not mechanism.split:
+        raise InvalidInput("expected a split with held_out_noise, got none")
     if mechanism.epochs < 0 or any(epochs < 0 for epochs in mechanism.stages):
         raise InvalidInput(
             f"expected epochs >= 0, got epochs={mechanism.epochs},"
@@ -335,6 +344,12 @@ def _refuse_uncovered(mechanism: Mechanism) -> None:
         raise InvalidInput(
             f"expected sampling {' or '.join(COUNTED_BY_STEPS)} with num_steps (a"
             f" shuffled epoch is spent as a whole), got {mechanism.sampling}"
+        )
+    if mechanism.split and mechanism.neighboring_relation != "add_or_remove_one":
+        raise InvalidInput(
+            "expected privacy.sampling poisson, full or random_allocation with"
+            " privacy.covers=all (a shuffled record can be replaced, not added or"
+            f" removed, and would change two parts), got {mechanism.sampling}"
         )
     if not mechanism.claims_privacy:
         return

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trainables import catalogue, figures
 from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput
-from trainables.figures import public, public_count
+from trainables.figures import RELEASED_VALIDATION, nlu_rate, public, public_count
 from trainables.metrics import semantic_error_rate
 from trainables.metrics._counts import NAMES, Counts, OfCounts, from_table, table
 from trainables.metrics.membership import (
@@ -135,6 +135,13 @@ FIGURES = (
             task="nlu",
         )
         for name in _SIZES
+    ),
+    nlu_rate(
+        name=RELEASED_VALIDATION,
+        label="validation errors a record (at most 3, with noise)",
+        better="lower",
+        per_epoch=True,
+        is_listed=True,
     ),
     # `compare`: against the baseline on the same test records.
     public(

@@ -12,15 +12,16 @@ class Task:
     """The kinds of the entries that a task uses, and the figures that its trials are
     ranked by.
 
-    `generation` is whether it generates text. `best_by` compares trials, `otherwise_by`
-    where that is missing; a scheduler compares `after_an_epoch`; `headline` represents
-    a trial in tables.
+    `generation` is whether it generates text. `best_by` compares trials, `best_released`
+    those that cover every record, `otherwise_by` where that is missing; a scheduler
+    compares `after_an_epoch`; `headline` represents a trial in tables.
     """
 
     datasets: str
     models: str
     generation: bool = False
     best_by: str
+    best_released: str | None = None
     otherwise_by: str
     after_an_epoch: str
     headline: str
@@ -31,6 +32,7 @@ ENTRIES = {
         datasets="frames",
         models="frames",
         best_by="validation_ser",
+        best_released="validation_errors",
         otherwise_by="ser",
         after_an_epoch="validation_ser",
         headline="ser",

@@ -17,7 +17,9 @@ from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.dp.engines.engine import Engine
+from trainables.dp.held_out import HeldOut
 from trainables.dp.mechanism import Mechanism
+from trainables.dp.noise import SecretKey
 from trainables.dp.seeding import generator, stream_seed
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import VALIDATION
@@ -26,6 +28,7 @@ from trainables.models.encoders.about import require_unlearnt
 from trainables.models.encoders.named_files import ENCODER, encoders_of, files_digest
 from trainables.models.nlu.base import NluModel
 from trainables.system.communication import Communicator
+from trainables.tasks import _held_out
 from trainables.tasks._inference import Inference, Labels, best_labels, infer
 from trainables.tasks._trial_result import (
     attempt_key,
@@ -42,7 +45,8 @@ class TrialSetup:
     `split` has the record ids of each part, `loader` cuts batches of them for the
     model, `engine` takes the steps. `start` holds the trained weights as they begin,
     where a part of the encoder is trained, and is empty otherwise. `data_dir` holds the
-    corpora, `cache_dir` data derived from them.
+    corpora, `cache_dir` data derived from them. `held_out` releases what the trial shows
+    of validation and test records, where its guarantee covers these.
     """
 
     config: TrialConfig
@@ -56,6 +60,7 @@ class TrialSetup:
     start: dict[str, Tensor]
     data_dir: Path
     cache_dir: Path
+    held_out: HeldOut | None = None
 
     @cached_property
     def encoder_files(self) -> dict[str, str]:
@@ -66,6 +71,8 @@ class TrialSetup:
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`."""
+        if self.held_out is not None:
+            return figures.RELEASED_VALIDATION, ""
         return "validation_ser", ""
 
     def infer(self, ids: np.ndarray) -> Inference:
@@ -95,8 +102,17 @@ class TrialSetup:
                 + (f" and {len(still) - 1} others" if len(still) > 1 else "")
             )
 
-    def validate(self) -> dict[str, float]:
-        """The metrics of the validation part, equal on every process."""
+    def validate(self, epoch: int) -> dict[str, float]:
+        """The metrics of the validation part, equal on every process. What is released
+        with noise is released once, where the last epoch's weights are kept anyway.
+        """
+        if self.held_out is not None:
+            last, done = self.config.training.epochs, epoch + 1
+            if self.config.training.keep == "best":
+                return _held_out.validate(self, epochs=range(epoch, done))
+            if done == last:
+                return _held_out.validate(self, epochs=range(done))
+            return {}
         found = self.label_scores(self.split.validation)
         return {
             name: found[own]
@@ -176,6 +192,7 @@ def assemble(
     physical = config.training.physical_batch_size
     if physical is None:
         physical = model.records_at_once(lengths)
+    key = attempt_key(config, comm)
     groups = text_keys = None
     if mechanism.unit == "group":
         if corpus.groups is None:
@@ -196,7 +213,7 @@ def assemble(
             groups=groups,
             text_keys=text_keys,
             comm=comm,
-            key=attempt_key(config, comm),
+            key=key,
             trial_id=config.id,
             public_batch=public_batch(model, corpus.schema) if public else None,
             physical_batch_size=physical,
@@ -218,7 +235,19 @@ def assemble(
         start,
         data_dir,
         cache_dir,
+        held_out_releases(mechanism, key=key, trial_id=config.id),
     )
+
+
+def held_out_releases(
+    mechanism: Mechanism, *, key: SecretKey, trial_id: str
+) -> HeldOut | None:
+    """The releases about validation and test records; None where the guarantee does not
+    cover these.
+    """
+    if not mechanism.held_out_noise:
+        return None
+    return HeldOut(noise=mechanism.held_out_noise, key=key, trial_id=trial_id)
 
 
 _OUTSIDE, _MADE = 2 / 3, 64

@@ -106,7 +106,7 @@ class SynthesisSetup:
         stage, _ = self.engine.stage_of(epoch)
         return f"validation_loss_{stage}", f"{stage}."
 
-    def validate(self) -> dict[str, float]:
+    def validate(self, epoch: int) -> dict[str, float]:
         """Mean token loss of each stage on held-out records, and their sum."""
         losses = {
             stage: mean_token_loss(self.model[stage], texts)

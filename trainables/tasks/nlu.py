@@ -3,6 +3,7 @@ part.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.checkpoint import write_tensors
 from trainables.system.communication import Communicator
-from trainables.tasks import _leakage
+from trainables.tasks import _held_out, _leakage
 from trainables.tasks._setup import TrialSetup, prepare
 from trainables.tasks._trial_result import Clock, result, spent_privacy
 from trainables.training import train
@@ -50,18 +51,17 @@ def run(
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)
-    counts, leakage = _measure(setup, folder)
-    tested = summarize(
-        counts,
-        labels=setup.corpus.schema.labels,
-        bootstrap_samples=config.evaluation.bootstrap_samples,
-        seed=config.training.seed,
-    )
+    if setup.held_out is not None:
+        tested, leakage = _release(setup, folder, epochs_done=trained.epochs_done)
+    else:
+        counts, leakage = _measure(setup, folder)
+        tested = _summary(setup, counts)
+        if comm.rank == 0:
+            saved_predictions.write_counts(folder, setup.split.test, counts)
     clock.end("evaluate", without=leakage.seconds + leakage.shadow_seconds)
     summary = spent_privacy(setup.config, setup.mechanism, trained)
     if comm.rank == 0:
         save_model(setup, folder / "model")
-        saved_predictions.write_counts(folder, setup.split.test, counts)
     return result(
         config,
         setup.mechanism,
@@ -95,12 +95,48 @@ def run(
     )
 
 
+def _summary(setup: TrialSetup, counts: Counts) -> dict[str, float]:
+    return summarize(
+        counts,
+        labels=setup.corpus.schema.labels,
+        bootstrap_samples=setup.config.evaluation.bootstrap_samples,
+        seed=setup.config.training.seed,
+    )
+
+
+def _release(
+    setup: TrialSetup, folder: Path, *, epochs_done: int
+) -> tuple[dict[str, float], _leakage.Leakage]:
+    """The released figures of the test records; beside them, for the curator, those
+    without noise and the attacks. None of the latter may end a trial, because whether
+    it ended would depend on test records.
+    """
+    alone = _held_out.predict_alone(setup, setup.split.test)
+    found = _held_out.test(setup, alone, epochs=range(epochs_done))
+    leakage = _leakage.Leakage()
+    try:
+        leakage = replace(_measure(setup, folder)[1], notes=())
+        validated = _held_out.predict_alone(setup, setup.split.validation)
+        parts = {"test": alone, "validation": validated}
+        raw = {name: _summary(setup, part.counts) for name, part in parts.items()}
+        if setup.comm.rank == 0:
+            saved_predictions.write_raw(folder, raw)
+            place = folder / saved_predictions.CURATOR
+            saved_predictions.write_counts(place, setup.split.test, alone.counts)
+    except Exception as problem:  # noqa: BLE001  its words may quote a record's
+        if setup.comm.rank == 0:
+            saved_predictions.write_raw(folder, {"problem": type(problem).__name__})
+    return found, leakage
+
+
 def _before_training(setup: TrialSetup, folder: Path) -> dict[str, float]:
     """SER before training (at epsilon 0) of a model that predicts from the names of the
     labels. A resumed trial reads its first result.
     """
     if not (setup.config.trains and setup.config.model.has_prior):
         return {}
+    if setup.held_out is not None:
+        return {}  # the trial of `untrained` releases it
     leads = setup.comm.rank == 0
     kept: float | None = setup.comm.broadcast(
         saved_predictions.read_before(folder) if leads else None

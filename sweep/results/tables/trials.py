@@ -137,8 +137,10 @@ def _figures(rows: Sequence[frame.Row], main: str) -> list[Column]:
         bounds = select.interval_of(record) if main == "ser" else None
         return f"{bounds[0]:.3f}-{bounds[1]:.3f}" if bounds else ""
 
+    is_noised = any(record.plan.covers_all for record in records)
+    noised = "SER: of at most 3 errors a record, with noise (privacy.covers=all)"
     return [
-        figure(main, figures.label(main)),
+        figure(main, figures.label(main), legend=noised if is_noised else ""),
         _column("95 %", records, interval, worth=30),
         ratio(main, figures.label(main), worth=60),
         _column(

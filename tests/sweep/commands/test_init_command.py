@@ -240,3 +240,23 @@ def test_a_part_hangs_on_the_record_alone():
         assert abs(parts.count(part) - 10_000 * share) < 5 * deviation
     groups = [Utterance((f"text{n}",), ("O",), "x", group="ann") for n in range(100)]
     assert len({part_of(each, validation=10, test=10) for each in groups}) == 1
+
+
+def test_a_space_whose_epsilon_covers_every_record(place, line):
+    said = line.says("init", csv_in(place), "--covers", "all")
+    assert "Parts: 70:10:20 by a hash of each record" in said
+    space = read_yaml(Path("mine/space.yaml"))
+    assert space["base"]["data"]["split"] == "hash"
+    assert space["base"]["data"]["num_records"] == 210
+    assert space["base"]["privacy"] == {"covers": "all"}
+    plan = line.facts("plan", "mine/space.yaml")
+    assert [trial["reason"] for trial in plan["trials"]] == [None] * 3
+    assert any("Every record of the file is covered" in note for note in plan["notes"])
+    dearest = max(trial["epsilon"] for trial in plan["trials"])
+    assert dearest <= 8.0
+
+
+def test_covers_is_one_of_two_words(place, line):
+    assert "'training', 'all'" in line.refused(
+        "init", csv_in(place), "--covers", "some"
+    )

@@ -59,7 +59,7 @@ def test_a_trial_has_twelve_figures_with_plain_names():
         *(("epsilon_lower_bound", 0.5), ("delta", 1e-5), ("noise_multiplier", 1.25)),
         ("best_validation_ser", 0.2),
     ]
-    assert learning_curves("nlu") == ["validation_ser"]
+    assert learning_curves("nlu") == ["validation_ser", "validation_errors"]
     assert "`mia_auc` is the MIA-AUC" in ABOUT_EXPERIMENT
 
 

@@ -20,8 +20,9 @@ from trainables.dp.accounting.gaussian import gaussian_epsilon
 from trainables.dp.accounting.privacy_semantics import (
     largest_advantage,
     largest_tpr,
+    nearest_gaussian_mu,
 )
-from trainables.dp.accounting.releases import Training, release
+from trainables.dp.accounting.releases import Training, of_training
 from trainables.dp.accounting.rounding import format_epsilon
 from trainables.dp.engines.configs import LEAST_TARGET_EPSILON, Target
 from trainables.dp.mechanism import Mechanism
@@ -31,6 +32,47 @@ _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
 _LEAST_SHARE = 0.99  # of the target that the noise found costs
 _NEARLY_ALL = 0.999  # of it that 5 digits of noise leave
+_LEAST_DELTA = 1e-12  # of a pair that held-out noise is fitted to
+# Of the squared mu that training allows, for evaluations; what is left is for models
+# that are not trained, each of which takes 1 / UNTRAINED_NOISE squared.
+_HELD_OUT_SHARE = 0.95
+UNTRAINED_NOISE = 20.0
+
+
+@lru_cache(maxsize=1_024)
+def held_out_noise(mechanism: Mechanism) -> float:
+    """The noise of an evaluation over its sensitivity with which validation and test
+    records cost at most what the training records cost, at every pair (epsilon, delta)
+    that is known to hold of these; 0 for a mechanism that covers them alone.
+
+    All evaluations of a trial together are a Gaussian mechanism whose mu is a little
+    less than the largest that each pair allows, so that models that are not trained,
+    whose few figures have much noise, raise no total.
+
+    Raises: InvalidInput where training has no finite epsilon, so that nothing would be
+        covered.
+    """
+    if not mechanism.split:
+        return 0.0
+    if not mechanism.trains:
+        return UNTRAINED_NOISE
+    # What was read without noise, and a public key, make epsilon infinite whatever the
+    # noise is; the trial runs with the noise that it would have without them.
+    nominal = replace(mechanism, undeclared=(), reproducible_noise=False, starts=())
+    what = of_training(nominal)
+    found = certify(what, delta=nominal.delta, effort="running")
+    if math.isinf(found.epsilon):
+        raise InvalidInput(
+            "expected a finite epsilon with privacy.covers=all, got none:"
+            f" {'; '.join(found.unaccounted)}"
+        )
+    pairs = pairs_of(what, found, effort="running")
+    mu = min(
+        nearest_gaussian_mu(epsilon, delta=delta)
+        for epsilon, delta in pairs
+        if _LEAST_DELTA < delta < 1
+    )
+    return _round_up(math.sqrt(mechanism.epochs / _HELD_OUT_SHARE) / mu)
 
 
 def noise_for(
@@ -60,7 +102,7 @@ def noise_for(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}:"
             f" {'; '.join(unit.unaccounted)}"
         )
-    what = release(unit)
+    what = of_training(unit)
     assert isinstance(what, Training)  # nothing is unaccounted for
     try:
         if what.beside:  # a noised histogram, which the noise multiplier does not scale
@@ -104,7 +146,7 @@ def noise_for_risk(
     (name, limit), *_ = target.model_dump().items()
     fpr = 0.0 if target.target_tpr is None else target.at_fpr
     unit = replace(mechanism, noise_multiplier=1.0)
-    what = release(unit)
+    what = of_training(unit)
     if accountant not in (None, *OWN):
         raise InvalidInput(
             f"expected privacy.accountant {' or '.join(OWN)}, or none, with {name},"

@@ -41,17 +41,22 @@ from trainables.dp.accounting.releases import (
     Allocated,
     BestOf,
     Gaussian,
+    Parts,
     Release,
     Sampled,
     Step,
     Training,
-    Unaccounted,
+    by_part,
     merged,
 )
 from trainables.dp.mechanism import NeighboringRelation
 from trainables.errors import CannotAnalyze, InvalidInput
 
 OWN = ("gaussian", "pld", "rdp")  # bounds of `certify`, whose profiles are known
+ACROSS_SPLITS = (
+    "a record that is replaced by one of another part, over several splits or beside"
+    " trials without parts: no bound is computed"
+)
 MIXED_UNITS = (
     "groups (privacy.unit) and single records are composed: no theorem covers a record"
     " that is replaced by one of another group"
@@ -130,16 +135,18 @@ def certify(
     beside records: for one record replaced, as that replaces its couple and nothing
     else, however often the records are coupled anew. Groups beside records: infinite,
     because a record that is replaced may carry another group's key: two groups change
-    (docs/guides/privacy.md). `replace_one` asks for that relation in any case. `effort`
-    is how fine the grids are, `only` names one bound.
+    (docs/guides/privacy.md). `replace_one` asks for that relation in any case. Of
+    releases about parts the dearest part counts (`by_part`), beside shuffled ones for a
+    record replaced by one of its part. `effort` is how fine the grids are, `only` names
+    one bound.
 
     Raises: InvalidInput unless 0 < delta < 1; CannotAnalyze where `only` has no figure.
     """
     if not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta}")
-    every = (
-        (what,) if isinstance(what, Training | Unaccounted | BestOf) else tuple(what)
-    )
+    every = (what,) if isinstance(what, Release) else tuple(what)
+    if any(isinstance(each, Parts) for each in every):
+        return _dearest_part(every, delta, effort, only, replace_one)
     given = tuple(each for each in every if not each.is_nothing)
     units = {each.unit for each in given}
     relations = {each.neighboring_relation for each in given}
@@ -165,6 +172,43 @@ def certify(
         unaccounted=reasons,
         by_library=by_library,
     )
+
+
+def _dearest_part(
+    every: tuple[Release, ...],
+    delta: float,
+    effort: Effort,
+    only: str | None,
+    replace_one: bool,
+) -> Certificate:
+    """The certificate of the part of the largest epsilon: of parallel composition. A
+    record that is replaced by one of another part is removed from the one and added to
+    the other, which costs what was released of both.
+    """
+    compose = partial(certify, delta=delta, effort=effort, only=only)
+    given = tuple(each for each in every if not each.is_nothing)
+    found = [compose(way) for way in by_part(given)]
+    if replace_one:
+        parts = [each for each in given if isinstance(each, Parts)]
+        training, held_out = (
+            [getattr(each, name) for each in parts] for name in ("training", "held_out")
+        )
+        # A held-out record is between 0 and the bound whatever it is, so that another
+        # in its place costs no more than none. Gaussian noise is as private both ways:
+        # a record that moves to or from training costs the training's own way.
+        found = [
+            compose(training, replace_one=True),
+            compose([*training, *held_out]),
+            compose([*held_out, *held_out]),
+        ]
+    dearest = max(found, key=lambda each: each.epsilon)
+    if replace_one and (
+        len(parts) < len(given) or len({each.split for each in parts}) > 1
+    ):
+        reasons = (*dearest.unaccounted, ACROSS_SPLITS)
+        dearest = replace(dearest, epsilon=math.inf, unaccounted=reasons)
+    relation = "replace_one" if replace_one and given else dearest.neighboring_relation
+    return replace(dearest, num_releases=len(given), neighboring_relation=relation)
 
 
 def _least(
@@ -384,7 +428,7 @@ def pairs_of(
     profile; of others the certified pair alone is known, as it is of couples, whose
     relation depends on their number, and of a filter.
     """
-    every = (what,) if isinstance(what, Training | Unaccounted | BestOf) else what
+    every = (what,) if isinstance(what, Release) else what
     whole = as_one(every)
     pairs = [(found.epsilon, found.delta)]
     if whole and found.accountant in OWN and math.isfinite(found.epsilon):
@@ -396,11 +440,19 @@ def pairs_of(
 
 def as_one(every: Sequence[Release]) -> Release | None:
     """All releases as one, whose whole privacy profile is known: a single one, or the
-    trainings of one neighbouring relation and unit; else None.
+    trainings of one neighbouring relation and unit, or those of one split with their
+    held-out parts; else None.
     """
     given = [each for each in every if not each.is_nothing]
     if len(given) == 1:
         return given[0]
+    parts = [each for each in given if isinstance(each, Parts)]
+    if parts and len(parts) == len(given) and len({p.split for p in parts}) == 1:
+        training = as_one([each.training for each in parts])
+        held_out = as_one([each.held_out for each in parts])
+        if isinstance(training, Training) and isinstance(held_out, Training):
+            return replace(parts[0], training=training, held_out=held_out)
+        return None
     trainings = [each for each in given if isinstance(each, Training)]
     kinds = {(each.neighboring_relation, each.unit) for each in trainings}
     if len(trainings) < len(given) or len(kinds) != 1 or given[0].unit == "couple":
@@ -421,10 +473,23 @@ def profile(
 ) -> list[tuple[float, float]]:
     """Further pairs (epsilon, delta) that hold of a release by the bound that gives its
     figure at `delta`: at `deltas` by rdp, at `epsilons` by the others, and of Gaussian
-    mechanisms at those that bound a test with a false-positive rate of `fprs` best.
+    mechanisms at those that bound a test with a false-positive rate of `fprs` best. Of
+    parts: at each epsilon the larger delta.
     """
     if what.reasons or what.is_nothing:
         return []
+    if isinstance(what, Parts):
+        mu = mu_of(what.held_out.everything)
+        known = profile(
+            what.training,
+            accountant,
+            delta=delta,
+            epsilons=epsilons,
+            deltas=deltas,
+            effort=effort,
+            fprs=fprs,
+        )
+        return [(each, max(at, gaussian_delta(mu, each))) for each, at in known]
     if not isinstance(what, Training) or accountant == "rdp":
         if effort == "plan":
             return []  # the pair alone, in a plan of thousands

@@ -17,10 +17,8 @@ from trainables.dp.accounting.certification import (
     meaning_of,
 )
 from trainables.dp.accounting.releases import (
-    BestOf,
     Release,
-    Training,
-    Unaccounted,
+    by_part,
     everything,
     release,
 )
@@ -129,12 +127,13 @@ def certify_by(
     module = bounding(accountant)
     if accountant in OWN:
         return certify(what, delta=delta, only=accountant)
-    if not isinstance(what, Training | Unaccounted | BestOf):
+    if not isinstance(what, Release):
         raise CannotAnalyze(
             f"{accountant}: expected one release, got a trial that starts from an"
             f" export of another kind ({', '.join(OWN)} compose them)"
         )
-    least, own = certify(what, delta=delta), float(module.of_release(what, delta=delta))
+    least = certify(what, delta=delta)
+    own = max(float(module.of_release(way, delta=delta)) for [way] in by_part([what]))
     if own <= least.epsilon:
         return least
     return replace(

@@ -20,7 +20,7 @@ import numpy as np
 from trainables.dp.accounting import renyi
 from trainables.dp.accounting.certification import Certificate, Effort, certify
 from trainables.dp.accounting.gaussian import gaussian_epsilon, mu_of
-from trainables.dp.accounting.releases import Release, Training
+from trainables.dp.accounting.releases import Parts, Release, Training
 from trainables.errors import InvalidInput
 
 _SCALE = 2.0**40  # parts of 1, to which a cost is rounded up
@@ -233,12 +233,9 @@ def _costs(what: Release, filter_: RdpFilter | None) -> Any:
     mechanism at most as private, and the cost in the filter; in parts of 1, read-only
     because shared.
     """
-    is_known = isinstance(what, Training) and not what.reasons
     found = [
         *renyi.curve(what, renyi.FEW_ORDERS),
-        mu_of(what.everything) ** 2
-        if isinstance(what, Training) and is_known
-        else math.inf,
+        _square_of_mu(what),
         0.0 if filter_ is None else filter_.cost(what),
     ]
     parts = [
@@ -247,13 +244,31 @@ def _costs(what: Release, filter_: RdpFilter | None) -> Any:
     return renyi.read_only(np.array(parts, dtype=object))
 
 
+def _square_of_mu(what: Release) -> float:
+    """The square of the mean of one Gaussian mechanism at most as private; infinite
+    where there is none. Of parts the larger.
+    """
+    if what.reasons or not isinstance(what, Training | Parts):
+        return math.inf
+    parts = [what] if isinstance(what, Training) else [what.training, what.held_out]
+    known = [each.everything for each in parts if isinstance(each, Training)]
+    return max(mu_of(steps) ** 2 for steps in known)
+
+
 def _repeat(what: Release, count: int) -> list[Release]:
     """Few releases with the composition of `count` equal ones. A selection is known by
     its divergences, which steps cannot represent; how many trials of couples there are
     decides their neighbouring relation.
     """
+    if isinstance(what, Parts) and isinstance(what.training, Training):
+        training, held_out = (_times(p, count) for p in (what.training, what.held_out))
+        return [replace(what, training=training, held_out=held_out)]
     if not isinstance(what, Training) or what.unit == "couple":
         return [what] * count
+    return [_times(what, count)]
+
+
+def _times(what: Training, count: int) -> Training:
     steps = tuple(replace(step, count=count * step.count) for step in what.steps)
     beside = tuple(replace(step, count=count * step.count) for step in what.beside)
-    return [replace(what, steps=steps, beside=beside)]
+    return replace(what, steps=steps, beside=beside)

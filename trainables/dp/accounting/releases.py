@@ -1,8 +1,9 @@
 """What a trial releases about its records, as frozen data: the input of `certify`.
 
-A release is the steps of one training (`Training`), the best of a secret number of
-trainings (`BestOf`), or without any finite epsilon (`Unaccounted`). Its steps are
-Gaussian mechanisms whose `sigma` is the noise over the sensitivity, both of the sum of
+A release is the steps of one training (`Training`), a training beside figures of
+records that it does not train on (`Parts`), the best of a secret number of trainings
+(`BestOf`), or without any finite epsilon (`Unaccounted`). Its steps are Gaussian
+mechanisms whose `sigma` is the noise over the sensitivity, both of the sum of
 a step, as `Mechanism` states them.
 """
 
@@ -10,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import ClassVar, Literal, TypeVar
 
 from trainables.dp.mechanism import Mechanism, NeighboringRelation
@@ -64,6 +66,7 @@ class Allocated:
 
 
 Step = Gaussian | Sampled | Allocated
+_MOST_SPLITS = 8
 S = TypeVar("S", bound=Gaussian | Sampled | Allocated)
 
 
@@ -173,7 +176,7 @@ class BestOf:
     kind: Literal["best_of"] = "best_of"
     number: Number
     configurations: tuple[Training | Unaccounted, ...]
-    shown: tuple[Training | Unaccounted, ...] = ()
+    shown: tuple[Training | Unaccounted | Parts, ...] = ()
 
     def __post_init__(self) -> None:
         kinds = {(each.neighboring_relation, each.unit) for each in self.configurations}
@@ -202,7 +205,86 @@ class BestOf:
     is_nothing = False
 
 
-Release = Training | Unaccounted | BestOf
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What one trial releases about each part of a data set, of which each unit is in
+    one: `training` about a unit that is trained on, `held_out` about one of the
+    validation or of the test part.
+
+    `split` names the function that gives a unit its part. It must read that unit alone:
+    then adding or removing a unit changes one part, and all together cost what the
+    dearest part costs (parallel composition, McSherry 2009). The training releases may
+    depend on what was released of the other parts, and the reverse.
+    """
+
+    kind: Literal["parts"] = "parts"
+    split: str
+    training: Training | Unaccounted
+    held_out: Training
+
+    def __post_init__(self) -> None:
+        if not is_gaussian(self.held_out):
+            raise ValueError("expected Gaussian releases of held-out records")
+        if self.neighboring_relation != "add_or_remove_one":
+            raise ValueError(
+                "expected neighboring_relation add_or_remove_one of parts, got"
+                f" {self.neighboring_relation}"
+            )
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """That of the training."""
+        return self.training.neighboring_relation
+
+    @property
+    def unit(self) -> str:
+        """That of the training."""
+        return self.training.unit
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Those of both."""
+        return (*self.training.reasons, *self.held_out.reasons)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is released of any part."""
+        return self.training.is_nothing and self.held_out.is_nothing
+
+
+Release = Training | Unaccounted | BestOf | Parts
+
+
+def is_gaussian(what: Training) -> bool:
+    """Whether each of its steps is on all records."""
+    return all(isinstance(step, Gaussian) for step in what.everything)
+
+
+def by_part(every: Sequence[Release]) -> Iterator[tuple[Release, ...]]:
+    """What several releases say of a unit, for each way in which it can be in parts:
+    one choice for each split. Releases without parts are about every unit. Of more than
+    8 splits all parts are added up, which is no less.
+
+    >>> none, one = (Training(steps=steps, neighboring_relation="add_or_remove_one")
+    ...              for steps in ((), (Gaussian(sigma=1.0),)))
+    >>> two = [Parts(split=name, training=one, held_out=none) for name in "ab"]
+    >>> [sum(not each.is_nothing for each in way) for way in by_part(two)]
+    [2, 1, 1, 0]
+    """
+    splits = dict.fromkeys(each.split for each in every if isinstance(each, Parts))
+    if len(splits) > _MOST_SPLITS:
+        parts = [each for each in every if isinstance(each, Parts)]
+        others = [each for each in every if not isinstance(each, Parts)]
+        yield (*others, *(each for p in parts for each in (p.training, p.held_out)))
+        return
+    for trained in product((True, False), repeat=len(splits)):
+        is_trained = dict(zip(splits, trained, strict=True))
+        yield tuple(
+            (each.training if is_trained[each.split] else each.held_out)
+            if isinstance(each, Parts)
+            else each
+            for each in every
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,12 +306,14 @@ def with_noise_scaled(steps: tuple[S, ...], factor: float) -> tuple[S, ...]:
 
 def release(
     mechanism: Mechanism, *, first: int = 0, last: int | None = None
-) -> Training | Unaccounted:
+) -> Training | Unaccounted | Parts:
     """The release of epochs `first` to `last` - 1 of a mechanism (default: of all).
 
     A part of an epoch is charged as a whole one; what was released before the first
     step (a noised histogram) with the first epoch. What weights start from was charged
-    to the trial that made it.
+    to the trial that made it. With noise on held-out figures an epoch also pays for its
+    evaluation: one release about a validation record, and as much about a test record,
+    whose one release spends what all epochs have paid (`held_out`).
 
     Raises: InvalidInput unless 0 <= first <= last <= epochs.
     """
@@ -239,6 +323,25 @@ def release(
             f"expected 0 <= first <= last <= epochs ({mechanism.epochs}), got"
             f" first={first}, last={end}"
         )
+    training = of_training(mechanism, first=first, last=end)
+    if not mechanism.held_out_noise:
+        return training
+    evaluations = Gaussian(sigma=mechanism.held_out_noise, count=end - first)
+    held_out = Training(
+        steps=(evaluations,),
+        neighboring_relation=training.neighboring_relation,
+        unit=training.unit,
+    )
+    return Parts(split=mechanism.split, training=training, held_out=held_out)
+
+
+def of_training(
+    mechanism: Mechanism, *, first: int = 0, last: int | None = None
+) -> Training | Unaccounted:
+    """What epochs `first` to `last` - 1 (default: all) release about the records that
+    are trained on.
+    """
+    end = mechanism.epochs if last is None else last
     relation, unit = mechanism.neighboring_relation, mechanism.unit
     if mechanism.unaccounted and end > first:
         return Unaccounted(

@@ -24,6 +24,7 @@ from trainables.dp.accounting.releases import (
     Allocated,
     BestOf,
     Number,
+    Parts,
     Release,
     Step,
     Unaccounted,
@@ -101,6 +102,8 @@ def curve(what: Release, orders: Orders = ORDERS) -> Floats:
         return np.full(len(orders), np.inf)
     if isinstance(what, BestOf):
         return _of_best(what, orders)
+    if isinstance(what, Parts):  # a unit is in one part: order by order the larger
+        return np.maximum(curve(what.training, orders), curve(what.held_out, orders))
     return sum_of((*what.steps, *what.beside), orders)
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from trainables.dp.engines.engine import Engine, Setup
 
+Covers = Literal["training", "all"]
 _SCALED: tuple[GroupScale, ...] = ("public", "first_step_noised", "first_step")
 # Below, an epsilon is the rounding of the accountants' sums.
 LEAST_TARGET_EPSILON = 1e-6
@@ -217,7 +218,19 @@ class DrawnConfig(EngineConfig):
     """for tests: noise from the public seed, so epsilon is infinite"""
 
 
-class PrivacyConfig(DrawnConfig):
+class CoversConfig(EngineConfig):
+    """Which records of the data set the guarantee is about."""
+
+    covers: Annotated[
+        Covers, Field(exclude_if=lambda covered: covered == "training")
+    ] = "training"
+    """records that epsilon covers: training: those that are trained on; all: also those
+    of validation and test, whose figures then have noise, and every choice by them
+    (needs data.split hash)
+    """
+
+
+class PrivacyConfig(CoversConfig, DrawnConfig):
     """The fields of an engine that clips and adds noise. Code of any engine reads
     these; a class of an engine that lacks some has constants in their place
     (`fixed_fields`). Units: the clip norm is an L2 norm of a unit's gradient in the
@@ -344,13 +357,13 @@ class SgdConfig(DrawnConfig):
     noise_calibration="central",
     microbatch_size=1,
 )
-class UntrainedConfig(EngineConfig):
+class UntrainedConfig(CoversConfig):
     """No training: the initial model, from public knowledge alone, at epsilon 0.
 
     Its error is that of the labels' names before any private record is read
     (`model.prior: names`), a third reference in addition to the same model without
-    privacy and the best trial of the space. Its one field is the delta at which epsilon
-    is 0.
+    privacy and the best trial of the space. Its delta is the one at which epsilon is 0,
+    or with `covers: all` that of its figures' noise.
     """
 
     kind = "prior"

@@ -27,6 +27,9 @@ Places = NDArray[np.int64]
 # of rows and moments; raise it whenever an encoder reads the same words otherwise
 FORMAT = 4
 _TOKENS_AT_ONCE = 2_048
+# Each record in a pass of its own, where its parts are by hash: a batch moves the last
+# digits of a row, and with them a prediction that is nearly a tie.
+_ALONE = 1
 
 
 def cached_rows(
@@ -46,13 +49,13 @@ def cached_rows(
     Raises: InvalidData where the files of the cache are damaged.
     """
 
+    most = _TOKENS_AT_ONCE if corpus.part_keys is None else _ALONE
+
     def make(new: Path) -> None:
         out: dict[str, np.memmap[Any, Any]] = {}
         done = 0
         ids = np.arange(corpus.num_records)
-        for records, batch in loader.evaluation_batches(
-            ids, max_tokens=_TOKENS_AT_ONCE
-        ):
+        for records, batch in loader.evaluation_batches(ids, max_tokens=most):
             for name, rows in compute(batch).items():
                 if name not in out:
                     shape = _length(name, corpus), rows.shape[1]
