@@ -209,8 +209,8 @@ class Sweep:
     `warnings` what makes its comparison with the baseline void.
     `axes` are the searched axes that vary, `mattered` their shares of importance in [0,
     1] in a model of the results that `explains` a share of them (R^2), `next_steps`
-    advice on the next trials. `seconds` are those of all trials together. `files` are
-    the tables of trials and epochs as CSV.
+    advice on the next trials. `seconds` are those of all trials together, None where
+    they are not published. `files` are the tables of trials and epochs as CSV.
     """
 
     name: str
@@ -240,7 +240,7 @@ class Sweep:
     explains: float | None = None
     next_steps: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float | None = 0.0
     curves: tuple[Curve, ...] = ()  # the headline figure on validation records by epoch
     roc: Roc = Roc()
     spending: Spending = Spending()

@@ -38,7 +38,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import EpochRow, Result, TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables import formats
-from trainables.dp.accounting.releases import release
+from trainables.dp.accounting.releases import Parts, Release, release
 from trainables.errors import InvalidData, InvalidInput
 
 _MAY_CHANGE = {"num_samples", "start_from"}  # of a search
@@ -360,6 +360,7 @@ def _taken(other: SweepFolder, one: PricedTrial, account: Accounting) -> Taken |
         and entry.delta == mechanism.delta
         and entry.release.unit == planned.unit
         and entry.release.neighboring_relation == planned.neighboring_relation
+        and _split_of(entry.release) == _split_of(planned)
         and entry.starts == mechanism.starts
         and entry.baseline == trial.is_exempt
         for entry in entries
@@ -374,6 +375,11 @@ def _taken(other: SweepFolder, one: PricedTrial, account: Accounting) -> Taken |
         result=known.result,
         entries=tuple(entries),
     )
+
+
+def _split_of(what: Release) -> str | None:
+    """The split whose parts a release is about; None: every record of the training."""
+    return what.split if isinstance(what, Parts) else None
 
 
 def _nothing_new(

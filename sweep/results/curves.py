@@ -24,7 +24,7 @@ from trainables.cards.card import PrivacyCard
 from trainables.dp.accounting.composition import Account
 from trainables.dp.accounting.privacy_semantics import largest_roc, upper_area
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
-from trainables.figures import EPSILON, VALIDATION
+from trainables.figures import EPSILON, RELEASED_VALIDATION, VALIDATION
 from trainables.metrics import membership, slot_f1
 
 _LEAST_RATE = 1e-3  # false alarms at the left edge of a ROC
@@ -38,9 +38,10 @@ def learning_curves(
     """The headline figure on validation records after each epoch, of every trial that
     has it.
     """
-    name = f"{VALIDATION}{select.headline(records)}"
+    raw = f"{VALIDATION}{select.headline(records)}"
     found = []
     for record in records:
+        name = RELEASED_VALIDATION if record.plan.covers_all else raw
         if public and not record.plan.may_publish(name):
             continue
         points = tuple(

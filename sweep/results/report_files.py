@@ -81,6 +81,8 @@ def gather(
         if not public:
             mattered = importance(records)
             next_steps = advice(records, partial(frame.change_between, folder))
+    # Durations are the curator's where validation and test records are covered, too.
+    is_timed = not (public and any(record.plan.covers_all for record in records))
     epochs = frame.epochs_frame(folder, public=public)
     ids = {record.plan.id for record in records}
     tables = {
@@ -117,9 +119,9 @@ def gather(
         files={
             name: frame.csv_text(kept) for name, kept in tables.items() if len(kept)
         },
-        seconds=sum(record.seconds for record in records),
+        seconds=sum(record.seconds for record in records) if is_timed else None,
         curves=curves.learning_curves(folder, records, public=public),
-        spending=curves.spending(folder, records),
+        spending=curves.spending(folder, records) if is_timed else results.Spending(),
     )
     if found is None or found.best is None:
         return sweep

@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 from tests.accountants._mechanisms import mechanism
 from tests.accountants.outside import gaussian_epsilon
 from tests.refusals import refused
-from trainables.dp import accounting
-from trainables.dp.accounting import Account, RdpFilter, certify, renyi
-from trainables.dp.accounting.certification import as_one, meaning_of, pairs_of
+from trainables.dp.accounting import renyi
+from trainables.dp.accounting.calibration import held_out_noise
+from trainables.dp.accounting.certification import as_one, certify, meaning_of, pairs_of
+from trainables.dp.accounting.composition import Account, RdpFilter
 from trainables.dp.accounting.privacy_semantics import gaussian_delta
 from trainables.dp.accounting.releases import (
     Gaussian,
@@ -24,6 +25,7 @@ from trainables.dp.accounting.releases import (
     Sampled,
     Training,
     by_part,
+    release,
 )
 from trainables.errors import InvalidInput
 
@@ -71,11 +73,11 @@ def test_validation_is_free_where_its_whole_profile_lies_below_trainings(
 
 def test_the_noise_of_evaluations_is_the_least_that_raises_nothing():
     made = replace(mechanism("dp_sgd", workers=1), split="hash 1")
-    noise = accounting.held_out_noise(made)
+    noise = held_out_noise(made)
     mu = math.sqrt(30) / noise
     assert mu == pytest.approx(1.0889 * math.sqrt(0.95), rel=1e-3)
-    whole = accounting.release(replace(made, held_out_noise=noise))
-    alone = accounting.release(made)
+    whole = release(replace(made, held_out_noise=noise))
+    alone = release(made)
     found, trained = (certify(each, delta=DELTA) for each in (whole, alone))
     assert found.epsilon == trained.epsilon
     assert meaning_of(whole, found) == meaning_of(alone, trained)
@@ -95,9 +97,9 @@ def test_sizes_of_the_noise_at_epsilon_8(trials, evaluations, errors):
         noise_multiplier=math.sqrt(evaluations * trials) / 1.666,
     )
     made = replace(full, split="hash 1")
-    noise = accounting.held_out_noise(made)
+    noise = held_out_noise(made)
     assert 3 * noise * math.sqrt(0.95) == pytest.approx(errors, rel=0.03)
-    whole = accounting.release(replace(made, held_out_noise=noise))
+    whole = release(replace(made, held_out_noise=noise))
     assert certify([whole] * trials, delta=1e-5).epsilon == pytest.approx(8.0, abs=5e-3)
 
 
@@ -191,7 +193,7 @@ def test_a_record_replaced_by_one_of_another_part_costs_both_parts():
 def test_a_training_without_guarantee_has_none_for_all():
     undeclared = replace(mechanism("dp_sgd", workers=1), undeclared=("n was counted",))
     made = replace(undeclared, split="s", held_out_noise=2.0)
-    found = certify(accounting.release(made), delta=DELTA)
+    found = certify(release(made), delta=DELTA)
     assert (found.epsilon, found.unaccounted) == (math.inf, ("n was counted",))
 
 
@@ -206,14 +208,12 @@ def test_an_epoch_pays_for_its_evaluation():
     made = replace(
         mechanism("dp_sgd", workers=1, epochs=5), split="s", held_out_noise=2.0
     )
-    what = accounting.release(made, first=1, last=4)
+    what = release(made, first=1, last=4)
     assert what.held_out == of(Gaussian(sigma=2.0, count=3))
-    assert what.training == accounting.release(
-        replace(made, held_out_noise=0.0), first=1, last=4
-    )
+    assert what.training == release(replace(made, held_out_noise=0.0), first=1, last=4)
     idle = replace(made, kind="prior", epochs=1)
     assert not idle.is_free
-    assert accounting.release(idle).held_out == of(Gaussian(sigma=2.0))
+    assert release(idle).held_out == of(Gaussian(sigma=2.0))
 
 
 @pytest.mark.parametrize(
@@ -235,4 +235,4 @@ def test_what_no_theorem_covers_is_no_release_of_parts(broken, words):
 def test_a_training_of_no_finite_epsilon_covers_nothing():
     made = replace(mechanism("dp_sgd", workers=1), split="s", noise_multiplier=0.0)
     with refused("a finite epsilon with privacy.covers=all", InvalidInput):
-        accounting.held_out_noise(made)
+        held_out_noise(made)

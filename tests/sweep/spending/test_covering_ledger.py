@@ -26,7 +26,7 @@ from tests.sweep.sweeps import (
     write_corpus,
 )
 from trainables import figures
-from trainables.dp.accounting import certify
+from trainables.dp.accounting.certification import certify
 from trainables.dp.accounting.releases import Gaussian, Parts
 
 BASE = {
