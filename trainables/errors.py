@@ -146,7 +146,7 @@ def one_line(message: str, *, characters: int = _LONGEST) -> str:
     cursor, and more than `characters` are shortened in the middle.
 
     >>> one_line("a  " + chr(10) + " b" + chr(27) + "[2J")
-    'a b\\x1b[2J'
+    'a b\\\\x1b[2J'
     """
     words = " ".join(_shortened(message, characters).split())
     return "".join(

@@ -135,7 +135,8 @@ def test_lbfgs_needs_few_steps_where_adam_needs_hundreds():
 )
 def test_lbfgs_is_refused_where_gradients_are_not_exact(fields):
     with refused(
-        "expected engine=sgd and privacy.sampling=full with training.optimizer"
+        "expected an engine without noise and privacy.sampling=full with"
+        " training.optimizer"
     ):
         parse({**fields, "training": {"optimizer": "lbfgs", "steps": 3}})
 

@@ -183,7 +183,7 @@ class TrialConfig(Frozen):
         kind = catalogue.kind_of("optimizers", training.optimizer)
         if kind == "exact" and not (is_full and privacy.noise_multiplier == 0):
             raise ValueError(
-                "expected engine=sgd and privacy.sampling=full with"
+                "expected an engine without noise and privacy.sampling=full with"
                 f" training.optimizer={training.optimizer}, which needs exact gradients,"
                 f" got engine={self.engine} and privacy.sampling={privacy.sampling}"
             )
