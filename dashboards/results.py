@@ -117,11 +117,14 @@ class Trial:
         return float(found) if is_number else None  # type: ignore[arg-type]
 
     def figure(self, name: str) -> Estimate | None:
-        """A figure with its interval, None where the trial lacks it."""
+        """A figure with its interval, None where the trial lacks it. An interval has
+        two ends: a change from a baseline that may make no error has one.
+        """
         value = self.number(name)
         if value is None:
             return None
-        low, high = self.number(f"{name}_low"), self.number(f"{name}_high")
+        ends = [self.number(f"{name}_{end}") for end in ("low", "high")]
+        low, high = (None, None) if None in ends else ends
         return Estimate(value=value, low=low, high=high)
 
     @cached_property

@@ -290,6 +290,14 @@ def test_a_paired_change_within_its_interval_is_noise(sweep):
     assert not said(1.0)
 
 
+def test_a_change_from_a_baseline_that_may_make_no_error_has_no_interval(sweep):
+    columns = {"delta_ser_percent": 580.0, "delta_ser_percent_low": 110.0}
+    one = samples.trial("b", "dp_sgd", 0.02, 8.0, **columns, compared_with="aaaa")
+    text = report.html(samples.sweep(trials=(sweep.trials[0], one), chosen="b"))
+    assert cells_of(text)["b", "delta_ser_percent"] == 580.0
+    assert "within noise" not in text
+
+
 def test_a_change_on_the_page_is_that_of_the_table_to_the_last_digit(sweep):
     change = {"delta_ser_percent": 65.83333333333334, "compared_with": "aaaa"}
     one = samples.trial("b", "dp_sgd", 0.4, 8.0, **change)
