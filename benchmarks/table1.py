@@ -65,6 +65,19 @@ TABLE: dict[str, Any] = yaml.safe_load(
 STORED = HERE.parent / "docs" / "measurements" / "table1.csv"
 CELLS = HERE / "paper" / "table1.csv"
 NOISES = ("implied", "grid", "equal")
+_FIGURES = (
+    *(
+        "c",
+        "z0",
+        "tau",
+        "seeds",
+        "epochs",
+        "epsilon_paper",
+        "epsilon",
+        "epsilon_public",
+    ),
+    *(f"{name}{end}" for name in ("ser", "mia") for end in ("", "_low", "_high")),
+)
 Interval = tuple[float, float, float]  # the figure, and the bounds of its 95 % interval
 
 
@@ -162,10 +175,11 @@ def read_rows(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
     Raises: InvalidInput for another header, a corpus, model, method or noise that is
     not of the table, or a figure that is no number.
     """
-    figures = ["c", "z0", "tau", "seeds", "epochs", "epsilon_paper", "epsilon"]
-    figures += ["epsilon_public", *named("ser", None), *named("mia", None)]
-    figures += [*named("ser_change", None), *named("mia_change", None)]
-    rows = read_csv(path, ["corpus", "model", "method", "noise", *figures])
+    rows = read_csv(path, ["corpus", "model", "method", "noise", *_FIGURES])
+    for name in ("ser_change", "mia_change"):
+        # Without them nothing but SGD has ended.
+        for column in named(name, None):
+            rows[column] = rows.get(column)
     rows["noise"] = rows["noise"].fillna("")
     known = [f"{corpus} with {model}" for corpus, model in cells.index]
     own = (rows["corpus"] + " with " + rows["model"]).tolist()

@@ -146,6 +146,16 @@ def test_damaged_rows_are_refused(table1, tmp_path, change, words):
         table1.read_rows(file, table1.read_cells(table1.CELLS))
 
 
+def test_rows_of_a_run_where_only_sgd_has_ended_are_a_table(table1, stored, tmp_path):
+    rows, cells = stored
+    changes = [name for name in rows if "_change" in name]
+    rows[rows["method"] == "sgd"].drop(columns=changes).to_csv(
+        tmp_path / "table1.csv", index=False
+    )
+    read = table1.read_rows(tmp_path / "table1.csv", cells)
+    assert table1.markdown(read, cells).count("| sgd |") == 12
+
+
 def test_a_cell_that_stands_twice_is_refused(table1, tmp_path):
     file = tmp_path / "cells.csv"
     text = table1.CELLS.read_text()
