@@ -49,6 +49,7 @@ from table1_reading import (
     DECAYS,
     PAPER_EPOCHS,
     agreement,
+    leaks,
     noise_of,
     noise_ratio,
     noises,
@@ -731,6 +732,7 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
     corpora = public_corpora()
     deltas = {corpus: delta_of(corpus) for corpus in TABLE["corpora"]}
     read = [*agreement(rows, cells, corpora), *noises(rows, cells, corpora, deltas)]
+    read += leaks(rows, corpora)
     return "\n".join([text, "", *read, *decays(rows)])
 
 

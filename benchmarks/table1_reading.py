@@ -194,3 +194,20 @@ def noises(
                 f"{noise}, {kind}: {len(missed)} of {len(own)} cells miss the paper's lg"
                 f" epsilon over their own epochs too: {', '.join(missed)}"
             )
+
+
+def leaks(rows: pd.DataFrame, public: Sequence[str]) -> Iterator[str]:
+    """For each kind of corpus: the pairs whose SGD leaks to the paper's attack, whose
+    cells alone can show less leakage.
+    """
+    sgd = rows[(rows["method"] == "sgd") & rows["mia"].notna()]
+    for kind in ("public", "synthetic"):
+        own = sgd[sgd["corpus"].isin(public) == (kind == "public")]
+        if not len(own):
+            continue
+        seen = own[own["mia_low"] > 0.5]
+        names = (seen["corpus"] + " " + seen["model"]).tolist()
+        yield (
+            f"SGD, {kind}: the interval of the AUC of the paper's attack lies above 50 %"
+            f" in {len(seen)} of {len(own)} pairs ({', '.join(names) or 'none'})"
+        )

@@ -121,6 +121,12 @@ def test_which_stored_cells_have_the_papers_noise(table1, read, stored):
     assert "2 of 18 cells miss" in fourth
 
 
+def test_which_pairs_of_sgd_leak(table1, read, stored):
+    public, synthetic = read.leaks(stored[0], table1.public_corpora())
+    assert "5 of 6 pairs (atis clc, atis bert, snips bert, nlu_eval clc" in public
+    assert "3 of 6 pairs (communication bert, video clc, video bert)" in synthetic
+
+
 def test_noise_of_thirty_epochs_is_the_papers(read, stored):
     """A cell at z0 .025 without decay: the ratio of ATIS with the CLC is 1."""
     row = {"corpus": "atis", "model": "clc", "method": "none", "tau": 0, "z0": 0.0249}
