@@ -3,7 +3,6 @@ records.
 """
 
 import importlib.util
-import re
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import torch
 from tests.models._builds import TYPES, build_model, random_batch
 from tests.refusals import refused
 from trainables.errors import InvalidData
-from trainables.models import clc
 from trainables.models.encoders.word_vectors import VectorFile
 
 GLOVE = pytest.mark.skipif(
@@ -114,13 +112,6 @@ def test_a_damaged_file_is_named_by_line(tmp_path, lines, problem):
     (tmp_path / "words.txt").write_text("\n".join(lines))
     with refused(problem, InvalidData, hides="short"):
         VectorFile(str(tmp_path / "words.txt")).look_up(["from"])
-
-
-def test_a_plan_says_what_word_vectors_lack(vectors):
-    for source, lacking in (("fasttext", "got 'fasttext'$"), (vectors, None)):
-        config = clc.Config(word_vectors=source)
-        found = clc.missing(config)
-        assert (found is None) if lacking is None else re.search(lacking, found)
 
 
 def test_a_missing_file_is_refused():

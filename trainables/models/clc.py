@@ -60,7 +60,8 @@ def missing(config: Config) -> str | None:
     """What is not installed that a trial needs, and how to install it."""
     from trainables.models.encoders import word_vectors
 
-    return word_vectors.missing(config.word_vectors)
+    lacks = word_vectors.lacks_package(config.word_vectors)
+    return word_vectors.NO_GLOVE if lacks else None
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:

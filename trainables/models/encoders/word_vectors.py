@@ -57,8 +57,11 @@ class VectorFile:
             yield from _glove()
             return
         path = Path(self.source)
-        if lacking := missing(self.source):
-            raise InvalidInput(lacking)
+        if not path.is_file():
+            raise InvalidInput(
+                "expected model.word_vectors to be hashed, glove or a vector file, got"
+                f" {self.source!r}"
+            )
         dim = 0
         with path.open(encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
@@ -112,16 +115,9 @@ class VectorFile:
         return np.array(ranks, dtype=np.int64), np.stack(vectors)
 
 
-def missing(source: str) -> str | None:
-    """What is not there that word vectors of `source` need, and a way on."""
-    if source == "glove":
-        return NO_GLOVE if package_folder(_GLOVE) is None else None
-    if source == "hashed" or Path(source).is_file():
-        return None
-    return (
-        "expected model.word_vectors to be hashed, glove or the path of a vector file"
-        f" (fastText's is wiki-news-300d-1M.vec), got {source!r}"
-    )
+def lacks_package(source: str) -> bool:
+    """Whether word vectors need a package that is not installed."""
+    return source == "glove" and package_folder(_GLOVE) is None
 
 
 def _glove() -> Iterator[tuple[str, np.ndarray]]:
