@@ -29,22 +29,30 @@ from matplotlib.transforms import ScaledTranslation
 from table1 import CELLS, STORED, read_cells, read_rows
 from table1_reading import DECAYS
 
-from dashboards.palette import BANDS
-from dashboards.render import GRID, INK, MUTED, STYLE
 from trainables.errors import InvalidInput
 
 FOLDER = STORED.parents[1] / "images"
 BY_HEART = STORED.with_stem("table1_by_heart")
-PAPER = "#ffffff"
-IMPLIED, BEST = BANDS["epsilon-1000"].light, BANDS["epsilon-10"].light
+# As in the charts of a report; Okabe & Ito (2008), for all kinds of colour vision.
+INK, MUTED, GRID, PAPER = "#1b1f23", "#555c63", "#e4e7eb", "#ffffff"
+IMPLIED, BEST = "#b84f00", "#0072b2"
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+}
 # What a style sheet of the picture sets by the scheme of the screen: light, dark.
 _SCHEMES = {
-    INK: ("ink", INK, "#e6e9ec"),
-    MUTED: ("muted", MUTED, "#a3abb3"),
-    GRID: ("grid", GRID, "#32383e"),
-    PAPER: ("paper", PAPER, "#0d1117"),
-    IMPLIED: ("implied", IMPLIED, BANDS["epsilon-1000"].dark),
-    BEST: ("best", BEST, BANDS["epsilon-10"].dark),
+    INK: ("ink", INK, "#e8eaed"),
+    MUTED: ("muted", MUTED, "#a9b0b7"),
+    GRID: ("grid", GRID, "#2b3136"),
+    PAPER: ("paper", PAPER, "#14171a"),
+    IMPLIED: ("implied", IMPLIED, "#f0995a"),
+    BEST: ("best", BEST, "#56b4e9"),
 }
 _NOISES = {"implied": (IMPLIED, "o"), "grid": (BEST, "s")}
 _MARKS = dict(zip(DECAYS, ("o", "^", "s"), strict=True))
@@ -330,7 +338,7 @@ def svg(figure: Figure, *, name: str, title: str) -> str:
         figure.savefig(out, format="svg", metadata=facts)
     text = out.getvalue()
     for colour, (variable, _, _) in _SCHEMES.items():
-        text = text.replace(colour.lower(), f"var(--{variable})")
+        text = text.replace(colour, f"var(--{variable})")
     light, dark = (
         ";".join(f"--{each[0]}:{each[place]}" for each in _SCHEMES.values())
         for place in (1, 2)
