@@ -27,7 +27,6 @@ records.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import multiprocessing
@@ -46,9 +45,17 @@ import numpy as np
 import pandas as pd
 import yaml
 from scipy.special import ndtr, stdtrit
+from table1_reading import (
+    DECAYS,
+    PAPER_EPOCHS,
+    agreement,
+    leaks,
+    noise_of,
+    noise_ratio,
+    noises,
+)
 
 from search_spaces.paths import set_all
-from trainables import catalogue
 from trainables.config.trial import TrialConfig, parse
 from trainables.errors import InvalidInput
 
@@ -58,8 +65,20 @@ TABLE: dict[str, Any] = yaml.safe_load(
 )
 STORED = HERE.parent / "docs" / "measurements" / "table1.csv"
 CELLS = HERE / "paper" / "table1.csv"
-DECAYS = ("none", "linear", "exponential")
 NOISES = ("implied", "grid", "equal")
+_FIGURES = (
+    *(
+        "c",
+        "z0",
+        "tau",
+        "seeds",
+        "epochs",
+        "epsilon_paper",
+        "epsilon",
+        "epsilon_public",
+    ),
+    *(f"{name}{end}" for name in ("ser", "mia") for end in ("", "_low", "_high")),
+)
 Interval = tuple[float, float, float]  # the figure, and the bounds of its 95 % interval
 
 
@@ -128,45 +147,96 @@ class Job:
 def read_cells(path: Path) -> pd.DataFrame:
     """The paper's cells by corpus and model.
 
-    Raises: InvalidInput for another header, a missing cell or a figure that is no
-    number.
+    Raises: InvalidInput for another header, a missing or repeated cell or a figure that
+    is no number.
     """
     wanted = list(pd.read_csv(CELLS, nrows=0).columns)
-    try:
-        cells = pd.read_csv(path, dtype=str)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"expected --cells to be a CSV file, got {path}: {error}"
-        ) from None
-    if list(cells.columns) != wanted:
+    read = read_csv(path, wanted)
+    if list(read.columns) != wanted:
         raise InvalidInput(
             f"expected {path.name} with the header {','.join(wanted)}, got"
-            f" {','.join(cells.columns)}"
+            f" {','.join(read.columns)}"
         )
-    cells = cells.set_index(["data", "model"])
-    missing = [p for p in pairs() if p not in cells.index]
-    if missing:
+    cells = read.set_index(["data", "model"])
+    found = [tuple(pair) for pair in cells.index]
+    wrong = [p for p in pairs() if found.count(p) != 1]
+    if wrong:
         raise InvalidInput(
-            f"expected a row of {path.name} for each corpus and model, got none for"
-            f" {missing[0][0]} with {missing[0][1]}"
+            f"expected a row of {path.name} for each corpus and model, got"
+            f" {found.count(wrong[0]) or 'none'} for {wrong[0][0]} with {wrong[0][1]}"
         )
     for name in cells:
-        column: dict[Any, Any] = cells[name].to_dict()
-        for pair, text in column.items():
-            try:
-                is_number = math.isfinite(float(text))
-            except ValueError:
-                is_number = False
-            if not is_number:
-                where = " with ".join(map(str, pair))
-                raise InvalidInput(
-                    f"expected a number as {name} of {where}, got {text!r}"
-                )
+        require_numbers(cells[name], str(name), found)
     return cells.astype(float)
 
 
+def read_rows(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
+    """The rows that `rows_of` made; a figure that was not measured is nan.
+
+    Raises: InvalidInput for another header, a corpus, model, method or noise that is
+    not of the table, or a figure that is no number.
+    """
+    rows = read_csv(path, ["corpus", "model", "method", "noise", *_FIGURES])
+    for name in ("ser_change", "mia_change"):
+        # Without them nothing but SGD has ended.
+        for column in named(name, None):
+            rows[column] = rows.get(column)
+    rows["noise"] = rows["noise"].fillna("")
+    known = [f"{corpus} with {model}" for corpus, model in cells.index]
+    own = (rows["corpus"] + " with " + rows["model"]).tolist()
+    for names, allowed, field in (
+        (own, known, "corpus and model"),
+        (rows["method"], list(TABLE["methods"]), "method"),
+        (rows["noise"], ["", *NOISES], "noise"),
+    ):
+        for name in names:
+            if name not in allowed:
+                raise InvalidInput(
+                    f"expected a {field} of {path.name} to be one of"
+                    f" {', '.join(each for each in allowed if each)}, got {name!r}"
+                )
+    labels = ["corpus", "model", "method", "noise", "device"]
+    numbers = [str(each) for each in rows if each not in labels]
+    places = list(zip(own, rows["method"], rows["noise"], strict=True))
+    for column in numbers:
+        require_numbers(rows[column].fillna("0"), column, places)
+    return rows.astype(dict.fromkeys(numbers, float)).astype({"seeds": int})
+
+
+def read_csv(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
+    """A CSV file with at least these columns, as text.
+
+    Raises: InvalidInput where it is none, or lacks a column.
+    """
+    try:
+        frame = pd.read_csv(path, dtype=str)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InvalidInput(f"expected a CSV file, got {path}: {reason}") from None
+    if missing := [name for name in wanted if name not in frame]:
+        raise InvalidInput(
+            f"expected {path.name} with the header {','.join(wanted)}, got"
+            f" {','.join(frame.columns)} without {missing[0]}"
+        )
+    return frame
+
+
+def require_numbers(column: pd.Series, name: str, places: Sequence[Any]) -> None:
+    """Raises: InvalidInput for a text that is no number, with its place; an epsilon may
+    be infinite.
+    """
+    for place, text in zip(places, column, strict=True):
+        try:
+            number = float(text)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isnan(number) or (math.isinf(number) and "log10" in name):
+            where = " with ".join(each for each in place if each)
+            raise InvalidInput(f"expected a number as {name} of {where}, got {text!r}")
+
+
 def resize(*, epochs: int | None, utterances: int | None, keep: str | None) -> None:
-    """Train each trial for so many epochs, on made corpora of so many utterances, and
+    """Train each trial for so many epochs, on synthetic corpora of so many utterances, and
     keep the best epoch or the last.
     """
     if keep is not None:
@@ -178,7 +248,7 @@ def resize(*, epochs: int | None, utterances: int | None, keep: str | None) -> N
 
 
 def public_corpora() -> list[str]:
-    """The corpora that are not made."""
+    """The corpora that are not synthetic."""
     return [
         name
         for name, own in TABLE["corpora"].items()
@@ -200,13 +270,19 @@ def candidates(job: Job, cells: pd.DataFrame) -> list[Job]:
         job.method,
         epsilon=10.0 ** cells[f"{of}_log10_epsilon"][(job.corpus, job.model)],
         epochs=job.epochs,
-        delta={**TABLE["base"], **TABLE["corpora"][job.corpus]}["privacy"]["delta"],
+        delta=delta_of(job.corpus),
     )
     chosen = [
         (c, *found[round(place * (len(found) - 1))])
         for c, place in TABLE["spread"][job.method]
     ]
     return [replace(job, c=c, z0=z, tau=t) for c, z, t in dict.fromkeys(chosen)]
+
+
+def delta_of(corpus: str) -> float:
+    """The paper's delta of a corpus."""
+    fields = {**TABLE["base"], **TABLE["corpora"][corpus]}
+    return float(fields["privacy"]["delta"])
 
 
 def implied(
@@ -218,13 +294,10 @@ def implied(
     >>> implied("none", epsilon=36.355, epochs=30, delta=5e-4)
     [(1.0, 0)]
     """
-    log = math.log(1 / delta)
-    rho = (math.sqrt(epsilon + log) - math.sqrt(log)) ** 2
-    factor = catalogue.entry("schedules", decay).factor
     every = []
     for tau in TABLE["taus"][decay]:
-        each = [factor(t, tau=tau) ** -2 for t in range(epochs)]
-        every.append((float(f"{math.sqrt(sum(each) / (2 * rho)):.3g}"), tau))
+        z0 = noise_of(decay, tau=tau, epsilon=epsilon, epochs=epochs, delta=delta)
+        every.append((float(f"{z0:.3g}"), tau))
     # The paper's figures are rounded to a tenth of lg epsilon, so z0 to an eighth.
     within = [(min(z, 1.0), tau) for z, tau in every if 1e-6 <= z < 1.1]
     nearest = every[-1] if every[-1][0] < 1 else every[0]
@@ -579,7 +652,9 @@ def named(name: str, found: Interval | None) -> dict[str, float | None]:
 
 
 def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
-    """The rows with the paper's own cells beside ours, and the counts of agreement."""
+    """The rows with the paper's own cells beside ours, the counts of agreement beside
+    chance, and the cells that have the paper's noise.
+    """
     heads = [
         "corpus",
         "model",
@@ -599,6 +674,7 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
         "lg, alpha public, at most 8",
     ]
     heads += ["paper: SER or its change", "MIA", "lg epsilon"]
+    heads += [f"z0 over that of {PAPER_EPOCHS} epochs"]
     has_loss = "loss" in rows and rows["loss"].notna().any()
     heads += ["AUC of the loss %", "its change %"] if has_loss else []
     lines = [heads, ["---"] * len(heads)]
@@ -610,6 +686,10 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
             paper = [f"{theirs[f'{method}_{name}']:g}" for name in names]
         elif method == "sgd":
             paper = [f"{theirs['sgd_ser']:g}", f"{theirs['sgd_mia_auc']:g}", ""]
+        ratio = ""
+        if row["noise"] == "implied":
+            delta = delta_of(row["corpus"])
+            ratio = f"{noise_ratio(row, cells, delta=delta):.2g}"
         point = [
             f"{row[name]:g}" if method in DECAYS else "" for name in ("c", "z0", "tau")
         ]
@@ -639,6 +719,7 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
                     cell(row, "ser_change_clipped"),
                     *epsilon,
                     *paper,
+                    ratio,
                 ),
                 *(
                     [cell(row, "loss", 100), cell(row, "loss_change")]
@@ -648,7 +729,11 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
             ]
         )
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n".join([text, "", *agreement(rows, cells), *decays(rows)])
+    corpora = public_corpora()
+    deltas = {corpus: delta_of(corpus) for corpus in TABLE["corpora"]}
+    read = [*agreement(rows, cells, corpora), *noises(rows, cells, corpora, deltas)]
+    read += leaks(rows, corpora)
+    return "\n".join([text, "", *read, *decays(rows)])
 
 
 def cell(row: Mapping[Any, Any], name: str, factor: float = 1) -> str:
@@ -658,40 +743,6 @@ def cell(row: Mapping[Any, Any], name: str, factor: float = 1) -> str:
         return ""
     noise = " ~" if "change" in name and low <= 0 <= high else ""
     return f"{factor * value:.1f} ({factor * low:.1f} to {factor * high:.1f}){noise}"
-
-
-def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
-    """For each noise and kind of corpus a line: in how many cells the sign of a change
-    is the paper's.
-    """
-    kinds = rows["corpus"].isin(public_corpora()).map({True: "public", False: "made"})
-    for noise, kind in itertools.product(("implied", "grid"), ("public", "made")):
-        own = rows[
-            (rows["noise"] == noise) & (kinds == kind) & rows["method"].isin(DECAYS)
-        ]
-        for name, column in (("ser", "SER"), ("mia", "MIA")):
-            found = own[own[f"{name}_change"].notna()].to_dict("records")
-            if not found:
-                continue
-            theirs = [
-                cells.loc[(r["corpus"], r["model"])][f"{r['method']}_delta_{name}"]
-                for r in found
-            ]
-            same = sum(
-                r[f"{name}_change"] * t > 0 for r, t in zip(found, theirs, strict=True)
-            )
-            sure = [
-                (r, t)
-                for r, t in zip(found, theirs, strict=True)
-                if r[f"{name}_change_low"] > 0 or r[f"{name}_change_high"] < 0
-            ]
-            lower = sum(r[f"{name}_change"] < 0 for r, _ in sure)
-            alike = sum(r[f"{name}_change"] * t > 0 for r, t in sure)
-            yield (
-                f"{noise}, {kind}: the sign of the change of {column} is the paper's in"
-                f" {same} of {len(found)} cells; {len(sure)} intervals exclude 0"
-                f" ({lower} below), {alike} of them with the paper's sign"
-            )
 
 
 def decays(rows: pd.DataFrame) -> Iterator[str]:
@@ -723,11 +774,15 @@ def main() -> None:
     )
     if table := first.parse_known_args()[0].table:
         try:
-            TABLE.update(yaml.safe_load(table.read_text(encoding="utf-8")))
-        except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
+            changes = yaml.safe_load(table.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            reason = " ".join(str(error).split())
+            first.error(f"expected --table to be a YAML file, got {table}: {reason}")
+        if not isinstance(changes, dict) or changes.keys() - TABLE.keys():
             first.error(
-                f"expected --table to be a YAML file of entries, got {table}: {error}"
+                f"expected entries of table1.yaml ({', '.join(TABLE)}) in {table}"
             )
+        TABLE.update(changes)
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], parents=[first]
     )
@@ -746,7 +801,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help="of every trial")
     parser.add_argument("--keep", choices=("best", "last"), help="epoch of every trial")
     parser.add_argument(
-        "--utterances", type=int, help="of each made corpus, in place of 100,000"
+        "--utterances", type=int, help="of each synthetic corpus, in place of 100,000"
     )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cpu")
@@ -767,15 +822,17 @@ def main() -> None:
         if options.run:
             run(options, cells)
             return
-        if options.of:
-            pd.DataFrame(rows_of(options.of)).to_csv(
-                options.of / "table1.csv", index=False
-            )
         stored = STORED.with_stem(options.table.stem) if options.table else STORED
         if options.of:
             stored = options.of / "table1.csv"
-        rows = pd.read_csv(stored).fillna({"noise": ""})
-        print(markdown(rows, cells))
+            ended = rows_of(options.of)
+            if not ended:
+                raise InvalidInput(
+                    f"expected ended trials in {options.of / 'trials.jsonl'}, got none:"
+                    f" start them with --run {options.of}"
+                )
+            pd.DataFrame(ended).to_csv(stored, index=False)
+        print(markdown(read_rows(stored, cells), cells))
     except InvalidInput as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None

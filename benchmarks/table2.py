@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=corpora, default=corpora)
     parser.add_argument("--model", nargs="+", choices=models, default=models)
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2, 4, 8])
-    parser.add_argument("--records", type=int, help="of each corpus that is made")
+    parser.add_argument("--records", type=int, help="of each synthetic corpus")
     parser.add_argument("--steps", type=int, default=10)
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []

@@ -151,6 +151,12 @@ def plan_point(
     else:
         name = trial.accountant if by == "sound" else by
         over = f"epsilon {format_epsilon(budgeted)} ({name}) exceeds budget.epsilon={limit:g}"
+        paper = trial.epsilon_paper
+        if by == "sound" and paper is not None and paper <= limit:
+            over += (
+                f"; the paper's formula has {format_epsilon(paper)}, which is no"
+                " guarantee: budget.accountant=paper goes by it"
+            )
     return replace(trial, reason=over, refused_by="budget")
 
 

@@ -21,6 +21,7 @@ USABLE = 10.0
 FAR = 2.0  # factor of the baseline's error from which advice is given
 _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
 _EMPTY = 1.0  # SER of the empty prediction
+_AT_RANDOM = "random_words"  # of the public texts, which no private record has shaped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,8 @@ class Gap:
     baselines on its data, by the test figure `figure`: the nearest, and the first of
     another model. `best` None: there is no such trial, and `least` is the smallest
     epsilon of all. `nothing` is the figure of a model that learned nothing: the best of
-    the empty prediction's and of models without a step; None where there is none.
+    the empty prediction's, of models without a step and, of generated text, of random
+    words; None where there is none.
     """
 
     limit: float
@@ -255,7 +257,12 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
         for group in nearest[1:]
         if select.model_of(group.records[0]) != select.model_of(nearest[0].records[0])
     ]
-    nothing = [*untrained, *([_EMPTY] if main == "ser" else [])]
+    at_random = best.metrics.get(f"{main}_{_AT_RANDOM}")
+    nothing = [
+        *untrained,
+        *([_EMPTY] if main == "ser" else []),
+        *([] if at_random is None else [at_random]),
+    ]
     return Gap(
         limit=limit,
         figure=main,

@@ -78,6 +78,13 @@ def test_a_private_model_that_learned_nothing_is_not_recommended():
     assert gap([BASE, prior, private("dp", ser=0.3, epsilon=8.0)]).is_useful
 
 
+def test_texts_no_better_than_random_words_are_not_recommended():
+    at_random = {"mauve_states_random_words": 0.03, "epsilon": 8.0}
+    gibberish = text("gibberish", mauve_states=0.02, **at_random)
+    assert sentences([gibberish])[0] == "no private model is useful yet"
+    assert gap([text("good", mauve_states=0.2, **at_random)]).is_useful
+
+
 def test_a_baseline_that_learned_nothing_is_the_first_line():
     base = replace(BASE, metrics={**BASE.metrics, "ser": 1.0})
     first, second = sentences([base, private("dp", ser=0.5, epsilon=8.0)])
