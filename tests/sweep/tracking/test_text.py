@@ -164,7 +164,7 @@ def test_a_point_that_makes_no_config_has_no_figure_to_hide():
     assert not refused.reveals_count("epsilon_paper")
 
 
-def test_parameters_are_the_config_by_its_paths_each_once():
+def test_parameters_are_the_axes_by_short_names_then_the_config_by_its_paths():
     privacy = {"noise_multiplier": 1.25, "max_grad_norm": 0.5}
     config = parse({"engine": "dp_sgd", "privacy": privacy})
     stated = trial(origin=config, noise_multiplier=1.25)
@@ -173,7 +173,8 @@ def test_parameters_are_the_config_by_its_paths_each_once():
         1.25,
         0.5,
     )
-    assert not {"C", "z0", "tau", "decay", "noise_multiplier"} & set(found)
+    assert next(iter(found)) == "z0", "the trial's only axis"
+    assert not {"C", "tau", "decay", "noise_multiplier"} & set(found)
     values = {**NLU, "ser": 0.5}
     assert "noise_multiplier" not in headline(
         replace(record("x", **values), plan=stated)
