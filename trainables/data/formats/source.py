@@ -21,16 +21,17 @@ from trainables.data.formats.fields import (
     record_of,
 )
 from trainables.data.formats.label_scheme import (
+    Place,
+    is_at_words,
     place_of,
-    readings,
+    place_once,
     utterance_of,
-    word_places,
 )
 from trainables.data.formats.marks import FORMS
 from trainables.data.formats.names import TAG
 from trainables.data.formats.paths import Column, leaves
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
-from trainables.data.tokenization import UNSPACED, Tokenization
+from trainables.data.tokenization import UNSPACED, Tokenization, places
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import without_problems
 
@@ -135,36 +136,26 @@ class Survey:
         self.kinds.update(_kinds(record, text, words, tokenize))
         if not record.spans:
             return
-        edges: set[int] | None = None
         self.num_spans += len(record.spans)
-        in_tokens = in_characters = 0
+        found: list[Place] = []
         for span in record.spans:
-            _, start, end, given = span
-            in_tokens += 0 <= start < end <= len(words)
-            if given is not None:
-                self.num_once += place_of(given, text) is not None
-                value, is_right = given.strip(), False
-                for unit, covered in readings(span, text, words).items():
-                    if covered.strip() == value:
-                        self.values[unit] += 1
-                        is_right = True
-                self.notes["synonyms"] += not is_right and value not in text
+            _, start, end, value = span
+            self.units["tokens"] += 0 <= start < end <= len(words)
+            if value is None:
+                self.units["characters"] += 0 <= start < end <= len(text) and (
+                    is_at_words((start, end), text, tokenize)
+                )
                 continue
-            if options.spans is not None or not 0 <= start < end <= len(text):
-                continue
-            around, covered = (
-                text[max(0, start - 1) : start] + text[end : end + 1],
-                text[start:end],
-            )
-            if not around.strip() and covered == covered.strip():
-                in_characters += 1  # whole words, which most spans are
-                continue
-            if edges is None:
-                places = word_places(text, tokenize)
-                edges = {edge for place in places for edge in place}
-            in_characters += {start, end} <= edges
-        self.units["tokens"] += in_tokens
-        self.units["characters"] += in_characters
+            found, given = found or places(text), value.split()
+            right = [
+                unit
+                for unit in _UNITS[: 3 if text.isascii() else 5]
+                if (place := place_of(span, text, found, unit))
+                and text[slice(*place)].split() == given
+            ]
+            self.values.update(right)
+            self.num_once += place_once(value, text) is not None
+            self.notes["synonyms"] += not right and value.strip() not in text
 
 
 @lru_cache(maxsize=10_000)
@@ -206,7 +197,8 @@ def _kinds(
 
 
 _LONG = 8  # letters of a script without spaces, of which most words have two
-_UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last-token")
+# Of text in ASCII the first ones alone: the others count characters there.
+_UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "last-token", "utf-16", "bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
