@@ -60,7 +60,8 @@ def value_at(fields: Mapping[str, Any], given: str, *, where: str, option: str) 
     expression = _compiled(given)
     if expression is None or expression.parsed["type"] == "field":
         raise InvalidData(
-            f"expected the field {given} (--{option}) in {where}, got none"
+            f"expected the field {given} (--{option}) in {where}, got none such among"
+            f" its {len(fields)}"
         )
     try:
         return expression.search(fields)

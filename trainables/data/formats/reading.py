@@ -10,7 +10,7 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, islice, takewhile, tee, zip_longest
@@ -518,11 +518,13 @@ def _sentences(rows: Rows, options: Options) -> Rows:
     rows, ahead = tee(rows)
     first = next((row for row in ahead if isinstance(row, Row)), None)
     del ahead  # it keeps every row
-    columns = _token_columns(first.fields, options) if first else None
-    if columns is None:
+    names = tuple(first.fields) if first else ()
+    sentence = _column(names, None, SENTENCE)
+    word = _column(names, options.tokens or options.text, NAMES["tokens"])
+    tag = _column(names, options.tags, (*NAMES["tags"], *EITHER))
+    if not (first and sentence and word and tag) or " " in first.fields[word]:
         yield from rows
         return
-    sentence, word, tag = columns
     number = ""
 
     def key(row: Row | InvalidData) -> str:
@@ -542,49 +544,34 @@ def _sentences(rows: Rows, options: Options) -> Rows:
             yield tokens[0]._replace(fields=fields)
 
 
-def _token_columns(
-    fields: Mapping[str, str], options: Options
-) -> tuple[str, str, str] | None:
-    """The columns of the sentence's number, the word and its tag; None where one is
-    missing, or where a value of the second one is no word.
-    """
-    spelled = {name.strip().lower(): name for name in fields}
-    usual = (SENTENCE, NAMES["tokens"], (*NAMES["tags"], *EITHER))
-    given = (None, options.tokens or options.text, options.tags)
-    found = []
-    for own, some in zip(given, usual, strict=True):
-        names = [spelled[each] for each in some if each in spelled]
-        found.append(name_among(own, tuple(fields)) if own else next(iter(names), None))
-    sentence, word, tag = found
-    if sentence is None or word is None or tag is None or " " in fields[word]:
-        return None
-    return sentence, word, tag
+def _column(
+    names: tuple[str, ...], own: str | None, usual: Iterable[str]
+) -> str | None:
+    """The column of an option, or else the first one with a usual name."""
+    given = [own] if own else usual
+    return next(filter(None, (name_among(each, names) for each in given)), None)
 
 
 def _with_names(cells: Iterator[Cells | InvalidData], file: File) -> Rows:
     """Rows by the names in the first one, or by number.
 
-    Raises: InvalidInput where no column is known to contain the text, or where the
-        first line may be a record; InvalidData where the names of the columns cannot be
-        read.
+    Raises: InvalidInput where the first line may be a record; InvalidData where the
+        names of the columns cannot be read.
     """
     path, options = file.path, file.options
-    names: list[str] | None = None
-    supposed: dict[
-        int, str
-    ] = {}  # names by column, where no option says that there are names
+    names: list[str] = []
+    # Names by column, where no option says that there are names.
+    supposed: dict[int, str] = {}
     for found in cells:
         if isinstance(found, InvalidData):
-            if (
-                names is None and options.header is not False
-            ):  # a record would be read as names
-                raise found
+            if not names and options.header is not False:
+                raise found  # a record would be read as names
             yield found
             continue
         where, row = found
         if not any(cell.strip() for cell in row):
             continue
-        if names is None:
+        if not names:
             has_names = _has_names(row, options, path, cells)
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
@@ -593,26 +580,15 @@ def _with_names(cells: Iterator[Cells | InvalidData], file: File) -> Rows:
                 raise InvalidInput(
                     f"expected each column of {path} to have a name of its own"
                 )
-            if options.header is None and has_names:
-                supposed = {
-                    place: name for place, name in enumerate(names) if is_usual(name)
-                }
-            _require_columns(options, tuple(names))
-            if not has_text(dict.fromkeys(names), options):
-                heads = (cell for cell in cells if isinstance(cell, tuple))
-                some = [dict(zip(names, row, strict=False)) for _, row in heads]
-                way = hint(options, some if has_names else ())
-                raise InvalidInput(_unknown(path, len(names), way))
             if has_names:
+                if options.header is None:
+                    supposed = {n: x for n, x in enumerate(names) if is_usual(x)}
                 continue
         if len(row) != len(names):
             yield InvalidData(
                 f"expected {len(names)} columns in {where}, got {len(row)}"
             )
-        elif any(
-            row[place].strip().lower() == name.lower()
-            for place, name in supposed.items()
-        ):
+        elif any(row[n].strip().lower() == x.lower() for n, x in supposed.items()):
             raise InvalidInput(
                 f"expected --header or --no-header for {path}: a word of its first"
                 f" line, which may be a column's name, comes again in {where}"
@@ -652,26 +628,12 @@ def _has_names(
     )
     found = suggested({str(k): v for k, v in each.items()} for each in others)
     header = "--no-header" if is_record else "--header"
-    raise InvalidInput(_unknown(path, len(row), found and f" (try {header} {found})"))
-
-
-def _require_columns(options: Options, names: tuple[str, ...]) -> None:
-    """Raises: InvalidInput for an option that is no column."""
-    for role in NAMES:
-        given: str | None = getattr(options, role, None)
-        if given is not None and name_among(given, names) is None:
-            raise InvalidInput(
-                f"expected --{role} to be a column's name or its number from 1 to"
-                f" {len(names)}, got {given!r}"
-            )
-
-
-def _unknown(path: Path, count: int, way: str = "") -> str:
     # The first line may be a private record: it is not quoted.
-    return (
-        f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path},"
+    raise InvalidInput(
+        f"expected --text COLUMN (a name, or a number from 1 to {len(row)}) for {path},"
         " none of whose columns is named text, utterance or the like (--intent, --tags"
-        f" and --slots; --no-header where the first line is a record){way}"
+        " and --slots; --no-header where the first line is a record)"
+        f"{found and f' (try {header} {found})'}"
     )
 
 
