@@ -167,7 +167,7 @@ def record_of(
         text=text,
         tokens=tokens,
         tags=tags,
-        spans=tuple(_spans(value.get("slots"), read.get("slots", ""), where, notes)),
+        spans=_spans(value.get("slots"), read.get("slots", ""), where, notes),
         intents=_intents(value.get("intent"), read.get("intent"), where),
         part=_word(value.get("part", part), read.get("part"), where),
         group=_word(value.get("group"), read.get("group"), where),
@@ -213,9 +213,9 @@ def _candidates(
         if own is not None:
             found.append((role, (name_among(own, names) or own,), True))
         elif options.text is None or role not in ("tokens", "annotated"):
-            there = tuple(spelled[name] for name in usual if name in spelled)
-            there = tuple(n for n in there if n not in labels or role == "text")
-            found += [(role, there, False)] if there else []
+            there = (spelled[name] for name in usual if name in spelled)
+            fitting = (n for n in there if n not in labels or role == "text")
+            found.append((role, tuple(fitting), False))
     return found
 
 
@@ -292,7 +292,8 @@ def _word(value: Any, name: str | None, where: str) -> str | None:
     return str(value)
 
 
-def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[Span]:
+def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> tuple[Span, ...]:
+    """Each span once."""
     value = listed(value)
     if isinstance(value, dict) and all(
         isinstance(each, list) for each in value.values()
@@ -302,28 +303,25 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
             for each in zip(*value.values(), strict=False)
         ]
     if value is None or value == "":
-        return
+        return ()
     if not isinstance(value, list):
         raise InvalidData(
             f"expected {name} in {where} to be a list of spans, got {kind_of(value)}"
         )
-    seen: set[tuple[Any, ...]] = set()
     spans = [_span(each, name, where, notes) for each in value]
-    joined = _joined_spans(spans)
-    if joined is not spans:
-        notes[JOINED] += len(spans)
-    for span in joined:
-        if span[:3] not in seen:
-            seen.add(span[:3])
-            yield span
+    found: dict[tuple[Any, ...], Span] = {}
+    for span in _joined_spans(spans, notes):
+        found.setdefault(span[:3], span)
+    return tuple(found.values())
 
 
-def _joined_spans(spans: list[Span]) -> list[Span]:
+def _joined_spans(spans: list[Span], notes: Counter[str]) -> list[Span]:
     """Spans whose names are BIO tags, as a tagger gives one a word or a piece of one,
     as whole ones; others as they are.
     """
     if not all(span.name[:2] in ("B-", "I-") for span in spans):
         return spans
+    notes[JOINED] += len(spans)
     found: list[Span] = []
     for span in sorted(spans, key=lambda each: each[1:3]):
         mark, _, name = span.name.partition("-")

@@ -43,11 +43,8 @@ def examples(
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
         at = f"{path}, item {number} of nlu"
         if not isinstance(item, dict) or "intent" not in item:
-            kinds = (
-                [key for key in item if key != "examples"]
-                if isinstance(item, dict)
-                else []
-            )
+            keys = item if isinstance(item, dict) else ()
+            kinds = [key for key in keys if key != "examples"]
             notes[f"{[*kinds, 'other'][0]} items"] += 1
             continue
         listed = item.get("examples")

@@ -55,8 +55,8 @@ _FIELDS = [
 class Survey:
     """Counts of a file's records. `read` counts records by role and name of a field,
     `units` the spans that fit each unit, `values` those whose given text each unit
-    gives, `num_once` those whose text the record has once; `kinds` counts records, and
-    names of slots, that look as if they were misread.
+    gives, with `text` where the record has it once; `kinds` counts records, and names of
+    slots, that look as if they were misread.
     """
 
     num_records: int = 0
@@ -69,7 +69,6 @@ class Survey:
     num_spans: int = 0
     units: Counter[SpanUnit] = field(default_factory=Counter)
     values: Counter[SpanUnit] = field(default_factory=Counter)
-    num_once: int = 0
     nothing: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     read: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -94,9 +93,9 @@ class Survey:
         """
         if declared is not None or self.num_spans == 0:
             return declared
-        if self.values or self.num_once:
+        if self.values:
             best = max(_UNITS, key=lambda unit: self.values[unit])
-            is_text = self.values[best] < self.num_spans == self.num_once
+            is_text = self.values[best] < self.num_spans == self.values["text"]
             return "text" if is_text else best
         tokens, characters = self.units["tokens"], self.units["characters"]
         if tokens == self.num_spans and characters == self.num_spans:
@@ -117,20 +116,16 @@ class Survey:
         )
         self.with_group += record.group is not None
         self.nothing.update(record.nothing)
-        part = record.part
-        self.parts.add(
-            "train" if part is None else PART_NAMES.get(part.strip().lower(), "train")
-        )
+        part = (record.part or "").strip().lower()
+        self.parts.add(PART_NAMES.get(part, "train"))
         self.read.update(record.read.items())
         for name, value in leaves(record.unread):
-            column = self.unread.get(name)
-            if column is not None:
-                column.add(value)
-            elif len(self.unread) < _MOST_PATHS and not any(
-                _is_part(name, given) for given in record.read.values()
-            ):
+            if name not in self.unread:
+                is_read = any(_is_part(name, given) for given in record.read.values())
+                if is_read or len(self.unread) == _MOST_PATHS:
+                    continue
                 self.unread[name] = Column(name)
-                self.unread[name].add(value)
+            self.unread[name].add(value)
         text = record.spaced_text
         words = text.split() if record.tokens is None else record.tokens
         self.kinds.update(_kinds(record, text, words, tokenize))
@@ -154,7 +149,8 @@ class Survey:
                 and text[slice(*place)].split() == given
             ]
             self.values.update(right)
-            self.num_once += place_once(value, text) is not None
+            if place_once(value, text):
+                self.values["text"] += 1
             self.notes["synonyms"] += not right and value.strip() not in text
 
 
