@@ -4,7 +4,6 @@ groups, and what they say in sentences. Names of labels and numbers, never a tex
 
 from __future__ import annotations
 
-import hashlib
 import re
 from array import array
 from collections import Counter, defaultdict
@@ -20,6 +19,7 @@ from trainables.data.bio import slots_lenient
 from trainables.data.formats import Source, Survey
 from trainables.data.formats.fields import INNER, JOINED
 from trainables.data.formats.marks import FORMS
+from trainables.data.formats.names import NAMES
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS, text_hash
@@ -29,7 +29,6 @@ FEW = 5  # a label with fewer records reveals something about them
 SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
-_ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
 _SAMPLES, _SAMPLE_CHARACTERS = 3, 400
 _MARKED = 0.05  # share of the records from which something is no accident
 _MANY = 5  # intents that are enough to see whether they are labels
@@ -188,27 +187,22 @@ def _require_labels(
 
 
 def _shape(utterance: Utterance) -> int:
-    """Equal for texts that differ only in case, punctuation, numbers or the order of
-    words.
+    """Equal, within a process, for texts that differ only in case, punctuation, numbers
+    or the order of words.
     """
     text = _DIGITS.sub("0", _SIGNS.sub(" ", " ".join(utterance.tokens).lower()))
-    words = " ".join(sorted(text.split()))
-    return int.from_bytes(
-        hashlib.blake2b(words.encode(), digest_size=8).digest(), "little"
-    )
+    return hash(tuple(sorted(text.split())))
 
 
 def read_as(source: Source) -> dict[str, Any]:
     """How a file was read, as plain data: names of its fields and counts."""
     survey = source.survey
-    names: dict[str, list[str]] = {}
-    for role, name in survey.read:
-        names.setdefault(role, []).append(name)
+    names = {role: sorted(x for by, x in survey.read if by == role) for role in NAMES}
     return {
         "form": source.form,
         "encoding": ", ".join(source.encodings),
         "span_unit": source.unit,
-        "read": {role: sorted(names[role]) for role in _ROLES if role in names},
+        "read": {role: of for role, of in names.items() if of},
         "unread": survey.ignored,
         "overlooked": {k: each.option for k, each in survey.overlooked.items()},
         "num_read": survey.num_records,

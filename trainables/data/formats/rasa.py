@@ -55,22 +55,15 @@ def examples(
             continue
         for place, example in enumerate(listed, start=1):
             words = example.get("text") if isinstance(example, dict) else example
-            where = f"{at}, example {place}"
-            if not isinstance(item["intent"], str) or not item["intent"]:
-                yield InvalidData(f"expected intent in {where} to be a name")
-            elif not isinstance(words, str):
-                yield InvalidData(f"expected a text in {where}")
-            else:
-                try:
-                    yield (
-                        where,
-                        {
-                            **brackets(words.strip(), where, notes),
-                            "intent": item["intent"],
-                        },
-                    )
-                except InvalidData as problem:
-                    yield problem
+            where, intent = f"{at}, example {place}", item["intent"]
+            try:
+                if not isinstance(intent, str) or not intent:
+                    raise InvalidData(f"expected intent in {where} to be a name")
+                if not isinstance(words, str):
+                    raise InvalidData(f"expected a text in {where}")
+                yield where, brackets(words.strip(), where, notes) | {"intent": intent}
+            except InvalidData as problem:
+                yield problem
 
 
 def _without(text: str, number: int) -> str:
