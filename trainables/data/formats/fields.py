@@ -161,7 +161,7 @@ def record_of(
         annotation = parse_annotation(value["annotated"], where=where)
         tokens, tags = cut_finer(*annotation, options.tokenize)
         read.pop("text", None)
-    used = set(read.values())
+    used = {*read.values()} if len(read) < len(fields) else {*fields}
     return Record(
         where=where,
         text=text,
@@ -339,7 +339,7 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
     """
     texts: list[Any]
     if isinstance(value, dict) and (keys := _keys(tuple(value))) is not None:
-        name, start, end, *texts = (value[key] for key in keys)
+        name, start, end, *texts = map(value.get, keys)
         if isinstance(name, list) and len(name) == 1:  # of Label Studio
             name = name[0]
         if isinstance(value.get("role"), str) and isinstance(name, str):
@@ -362,8 +362,8 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
         raise InvalidData(
             f"expected {field_name} in {where} with a name and whole numbers"
         )
-    given = (text for text in texts if isinstance(text, str))
-    return Span("_".join(words), start, end, next(given, None))
+    given = [text for text in texts if isinstance(text, str)]
+    return Span("_".join(words), start, end, given[0] if given else None)
 
 
 def _count_inner(value: Mapping[str, Any], notes: Counter[str]) -> None:

@@ -142,16 +142,15 @@ class Survey:
                 )
                 continue
             found, given = found or places(text), value.split()
-            right = [
-                unit
-                for unit in _UNITS[: 3 if text.isascii() else 5]
-                if (place := place_of(span, text, found, unit))
-                and text[slice(*place)].split() == given
-            ]
-            self.values.update(right)
+            is_right = False
+            for unit in _UNITS[: 3 if text.isascii() else 5]:
+                place = place_of(span, text, found, unit)
+                if place and text[slice(*place)].split() == given:
+                    self.values[unit] += 1
+                    is_right = True
             if place_once(value, text):
                 self.values["text"] += 1
-            self.notes["synonyms"] += not right and value.strip() not in text
+            self.notes["synonyms"] += not is_right and value.strip() not in text
 
 
 @lru_cache(maxsize=10_000)
@@ -186,7 +185,7 @@ def _kinds(
         longest = max(words, key=len, default="")
         if len(longest) >= _LONG and UNSPACED.search(longest):
             yield "unspaced"
-    if record.tokens is None and any(sign in text for sign in "[<{"):
+    if record.tokens is None and ("[" in text or "<" in text or "{" in text):
         for form, (_, pattern) in FORMS.items():
             if pattern.search(text):
                 yield f"marks {form}"
