@@ -77,7 +77,7 @@ def describe(
 
     source = options.source(Path(name))
     found = inspection.inspect(source.located_utterances())
-    sentences = inspection.doubts(source, found) + inspection.warnings(found)
+    sentences = [*inspection.doubts(source, found), *inspection.warnings(found)]
     by_kind = found.by_label
     if as_json:
         print_json(
@@ -158,7 +158,7 @@ def check(
     labels = None if schema is None else read_schema(schema)
     source = options.source(Path(name))
     found = inspect(source.located_utterances(), labels)
-    misread = doubts(source, found)
+    misread = list(doubts(source, found))
     if as_json:
         print_json(
             "data check",
@@ -170,7 +170,7 @@ def check(
                     each for listed in found.problems.values() for each in listed
                 ],
                 "kinds": dict(found.kinds),
-                "warnings": misread + warnings(found),
+                "warnings": [*misread, *warnings(found)],
                 "reading": read_as(source),
             },
         )
@@ -245,7 +245,7 @@ def convert(
         )
         return
     left = f", {num_invalid} left out" if num_invalid else ""
-    said = [] if source is None else reading(source)
+    said = () if source is None else reading(source)
     say(*said, f"{to}: {num_records} records{left}.")
 
 

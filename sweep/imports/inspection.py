@@ -4,11 +4,10 @@ groups, and what they say in sentences. Names of labels and numbers, never a tex
 
 from __future__ import annotations
 
-import hashlib
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -20,6 +19,7 @@ from trainables.data.bio import slots_lenient
 from trainables.data.formats import Source, Survey
 from trainables.data.formats.fields import INNER, JOINED
 from trainables.data.formats.marks import FORMS
+from trainables.data.formats.names import NAMES
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS, text_hash
@@ -29,7 +29,6 @@ FEW = 5  # a label with fewer records reveals something about them
 SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
-_ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
 _SAMPLES, _SAMPLE_CHARACTERS = 3, 400
 _MARKED = 0.05  # share of the records from which something is no accident
 _MANY = 5  # intents that are enough to see whether they are labels
@@ -188,27 +187,22 @@ def _require_labels(
 
 
 def _shape(utterance: Utterance) -> int:
-    """Equal for texts that differ only in case, punctuation, numbers or the order of
-    words.
+    """Equal, within a process, for texts that differ only in case, punctuation, numbers
+    or the order of words.
     """
     text = _DIGITS.sub("0", _SIGNS.sub(" ", " ".join(utterance.tokens).lower()))
-    words = " ".join(sorted(text.split()))
-    return int.from_bytes(
-        hashlib.blake2b(words.encode(), digest_size=8).digest(), "little"
-    )
+    return hash(tuple(sorted(text.split())))
 
 
 def read_as(source: Source) -> dict[str, Any]:
     """How a file was read, as plain data: names of its fields and counts."""
     survey = source.survey
-    names: dict[str, list[str]] = {}
-    for role, name in survey.read:
-        names.setdefault(role, []).append(name)
+    names = {role: sorted(x for by, x in survey.read if by == role) for role in NAMES}
     return {
         "form": source.form,
         "encoding": ", ".join(source.encodings),
         "span_unit": source.unit,
-        "read": {role: sorted(names[role]) for role in _ROLES if role in names},
+        "read": {role: of for role, of in names.items() if of},
         "unread": survey.ignored,
         "overlooked": {k: each.option for k, each in survey.overlooked.items()},
         "num_read": survey.num_records,
@@ -220,7 +214,7 @@ def read_as(source: Source) -> dict[str, Any]:
     }
 
 
-def reading(source: Source) -> list[str]:
+def reading(source: Source) -> Iterator[str]:
     """The same in sentences. The counts of adjusted slots are those of the last
     pass.
     """
@@ -232,30 +226,27 @@ def reading(source: Source) -> list[str]:
     if facts["span_unit"] == "text":
         unit = "; spans are where their text is, whatever their numbers count"
     form = (facts[key] for key in ("form", "encoding") if facts[key])
-    sentences = [
-        f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}.",
+    yield f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}."
+    yield (
         f"{formats.count(facts['num_read'], 'record')}, {facts['num_with_intent']} with"
-        f" an intent, {facts['num_with_slot']} with a slot.",
-    ]
+        f" an intent, {facts['num_with_slot']} with a slot."
+    )
     if facts["num_extended"]:
-        sentences.append(
+        yield (
             f"Slots that begin or end inside a token were extended to the whole token"
             f" ({facts['num_extended']}; --tokenize punctuation separates punctuation"
             f" from words)."
         )
     if facts["num_trimmed"]:
-        sentences.append(
-            f"Slots that lost white space at an end ({facts['num_trimmed']})."
-        )
+        yield f"Slots that lost white space at an end ({facts['num_trimmed']})."
     if left := {
         k: n for k, n in facts["notes"].items() if not k.startswith((JOINED, INNER))
     }:
         said = ", ".join(f"{count} {what}" for what, count in left.items())
-        sentences.append(f"Not read: {said}.")
-    return sentences
+        yield f"Not read: {said}."
 
 
-def samples(source: Source) -> list[str]:
+def samples(source: Source) -> Iterator[str]:
     """The first records as they were read, each with the fields that it came from: for
     a terminal alone, because they are texts.
     """
@@ -266,7 +257,6 @@ def samples(source: Source) -> list[str]:
         return f" ({', '.join(there)})" if there else ""
 
     found = (each for each in source.utterances() if isinstance(each, Utterance))
-    sentences = []
     for utterance in islice(found, _SAMPLES):
         words = list(utterance.tokens)
         for name, start, end in slots_lenient(utterance.tags):
@@ -276,8 +266,7 @@ def samples(source: Source) -> list[str]:
         told[0] += f": {' '.join(words)}"
         if utterance.intent != NO_INTENT:
             told.append(f"intent{of('intent')}: {utterance.intent}")
-        sentences.append(one_line("; ".join(told), characters=_SAMPLE_CHARACTERS))
-    return sentences
+        yield one_line("; ".join(told), characters=_SAMPLE_CHARACTERS)
 
 
 def unread(source: Source) -> str:
@@ -287,76 +276,72 @@ def unread(source: Source) -> str:
     return f"; not read: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
 
 
-def doubts(source: Source, found: Inspection) -> list[str]:
+def doubts(source: Source, found: Inspection) -> Iterator[str]:
     """Warnings where a file may have been misread or labels overlooked."""
-    sentences = [
-        f"The field {name} looks like labels and is not read ({each.argument} reads"
-        " it)."
-        for name, each in source.survey.overlooked.items()
-    ]
-    sentences += _doubts(source.survey)
+    for name, each in source.survey.overlooked.items():
+        yield (
+            f"The field {name} looks like labels and is not read ({each.argument} reads"
+            " it)."
+        )
+    yield from _doubts(source.survey)
     if not source.has_intents and not source.survey.with_slots:
-        sentences.append(
+        yield (
             "No record has an intent or a slot (--intent, --tags and --slots name"
             " fields)."
         )
     if "cp1252" in source.encodings:
-        sentences.append(
+        yield (
             "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding"
             " names another."
         )
-    return sentences + _about_counts(found)
+    yield from _about_counts(found)
 
 
-def _doubts(survey: Survey) -> list[str]:
+def _doubts(survey: Survey) -> Iterator[str]:
     """Warnings of records that look as if they were misread."""
     kinds, of = survey.kinds, f"of {survey.num_records} records"
-    sentences = []
     for form, (option, _) in FORMS.items():
         number = kinds[f"marks {form}"]
         if number > _MARKED * survey.num_records:
-            sentences.append(
+            yield (
                 f"Texts with {form} in them, taken for words ({number} {of}; --marks"
                 f" {option} reads them)."
             )
     if 2 * kinds["unspaced"] > survey.num_records:
-        sentences.append(
+        yield (
             "Words of a script without spaces are one token, of which an encoder reads"
             f" the first piece ({kinds['unspaced']} {of}; --tokenize characters cuts"
             " them)."
         )
     if kinds["BIO names"]:
-        sentences.append(
+        yield (
             "Names of slots that begin like tags, B- or I-, which may be a tag in a tag"
             f" ({kinds['BIO names']})."
         )
     if survey.notes[JOINED]:
-        sentences.append(
+        yield (
             f"Spans with names such as B-city and I-city were joined to whole slots"
             f" ({survey.notes[JOINED]})."
         )
     if inner := {k: n for k, n in survey.notes.items() if k.startswith(INNER)}:
         named = ", ".join(f"{count} {what}" for what, count in inner.items())
-        sentences.append(f"Not read, because a token has one tag: {named}.")
-    return sentences
+        yield f"Not read, because a token has one tag: {named}."
 
 
-def _about_counts(found: Inspection) -> list[str]:
+def _about_counts(found: Inspection) -> Iterator[str]:
     """Warnings of counts that say that a wrong field was read."""
-    sentences = []
     intents = found.by_label["intents"].values()
     once = sum(counts.total() == 1 for counts in intents)
     if len(intents) >= _MANY and 2 * once > found.parts.total():
-        sentences.append(
+        yield (
             f"{once} of {len(intents)} intents occur once each, as texts do and labels"
             " do not (--intent names another field)."
         )
     if found.num_different > _MARKED * found.num_read:
-        sentences.append(
+        yield (
             f"{found.num_different} of {found.num_duplicates} repeated texts differ"
             " from the first one in case."
         )
-    return sentences
 
 
 def figures(found: Inspection) -> dict[str, object]:
@@ -376,55 +361,52 @@ def figures(found: Inspection) -> dict[str, object]:
     }
 
 
-def warnings(found: Inspection) -> list[str]:
+def warnings(found: Inspection) -> Iterator[str]:
     """Warnings to check before any epsilon is spent, a sentence each."""
-    parts, sentences = found.parts, []
+    parts = found.parts
     if parts["train"] < _FEW_IN_ALL:
-        sentences.append(
+        yield (
             f"With only {parts['train']} training records, linear heads with DP are"
             " likely to be the only useful private model, and intervals will be wide."
         )
-    sentences += [
-        f"There are no {part} records: `sweep init` holds out a part for {part}."
-        for part in PARTS
-        if part != "train" and not parts[part]
-    ]
+    for part in PARTS:
+        if part != "train" and not parts[part]:
+            yield f"There are no {part} records: `sweep init` holds out a part for {part}."
     for kind, of in found.by_label.items():
         rare = sum(counts.total() < FEW for counts in of.values())
         absent = sum(not counts["train"] for counts in of.values())
         if rare:
-            sentences.append(
+            yield (
                 f"{rare} of {len(of)} {kind} have fewer than {FEW} records: no private"
                 f" model learns"
                 " them, and their names reveal something about the records."
             )
         if absent:
-            sentences.append(f"{absent} of {len(of)} {kind} have no training record.")
+            yield f"{absent} of {len(of)} {kind} have no training record."
     if found.repeated:
-        sentences.append(
+        yield (
             f"{found.repeated} texts are in the training part and in another one; the"
             " first is kept."
         )
     if found.near:
-        sentences.append(
+        yield (
             f"{found.near} validation and test records differ from a training record in"
             f" case,"
             " signs, numbers or word order only: scores look better than they are."
         )
     sizes = sorted(found.groups.values())
     if sizes and sizes[-1] > max(1, _LARGE_GROUP * parts.total()):
-        sentences.append(
+        yield (
             f"The largest of {len(sizes)} groups has {sizes[-1]} records, the median"
             f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one"
             f" adds."
         )
     if found.groups_in_parts:
-        sentences.append(
+        yield (
             f"{found.groups_in_parts} groups have records in several parts: a guarantee"
             f" for groups"
             " holds only for the training part, and scores look better than they are."
         )
-    return sentences
 
 
 def _is_cut(parts: Counter[Part]) -> bool:

@@ -5,6 +5,7 @@ import math
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
 from importlib import resources
@@ -74,71 +75,70 @@ class StartResult:
             "grouped": survey.with_group > 0,
         }
 
-    def sentences(self) -> list[str]:
+    def sentences(self) -> Iterator[str]:
         """The facts in sentences, with advice."""
         facts = self.facts()
         corpus, schema = (argument(self.folder / name) for name in (UTTERANCES, SCHEMA))
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
-        found = reading(self.source)
+        yield from reading(self.source)
         if facts["num_duplicates"]:
-            found.append(
+            yield (
                 f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a"
                 " trial uses the first of equal ones."
             )
         if self.covers == "all":
             shares = ":".join(map(str, HASH_PERCENT))
-            found.append(
+            yield (
                 f"Parts: {shares} by a hash of each record (data.split hash), so that"
                 " epsilon covers every record of the file; parts in the file are not"
                 " read."
             )
         else:
-            found.append(f"Parts: {parts} ({facts['parts_because']}).")
-        found += [
+            yield f"Parts: {parts} ({facts['parts_because']})."
+        yield (
             "Declared public: the label names in"
             f" {self.folder / SCHEMA}{', read from the records' if self.least else ''},"
             f" and the number of training records, about {self.num_records}"
             " (data.num_records). Exports show both, and no epsilon covers them: remove"
             " a label, or round the number, if it would reveal something about one"
-            " record.",
-        ]
+            " record."
+        )
         if facts["num_invalid"]:
-            found.append(f"Invalid records left out: {facts['num_invalid']}.")
+            yield f"Invalid records left out: {facts['num_invalid']}."
         if small := [
             part for part in ("validation", "test") if facts["parts"][part] < _SMALL
         ]:
-            found.append(
+            yield (
                 f"Parts with fewer than {_SMALL} different texts ({', '.join(small)})"
                 " measure errors with wide intervals."
             )
         if facts["num_outside_schema"]:
-            found.append(
+            yield (
                 "Records with a label that the schema lacks are kept but not used for"
                 " training, and are errors of every model in validation and test"
                 f" ({facts['num_outside_schema']}; `sweep data check {corpus} --schema"
                 f" {schema}`)."
             )
         if facts["num_labels_left_out"]:
-            found.append(
+            yield (
                 f"Labels with fewer than {FEW} records are left out of the schema,"
                 f" because their"
                 f" names reveal something about them ({facts['num_labels_left_out']} of"
                 f" {self.counted.num_labels}; --keep-rare-labels keeps them)."
             )
         elif facts["num_rare_labels"]:
-            found.append(
+            yield (
                 f"Labels with fewer than {FEW} records reveal something about them by"
                 f" their names ({facts['num_rare_labels']} of"
                 f" {self.counted.num_labels}; `sweep data describe {corpus}`)."
             )
         if facts["grouped"]:
-            found.append(
+            yield (
                 "Records have groups: with privacy.unit=group the guarantee is"
                 " user-level: it holds for all records of a group, such as a user (in"
                 " one part, unless the file says otherwise), and data.num_records"
                 " counts groups."
             )
-        return found
 
 
 def start(

@@ -396,7 +396,13 @@ def test_a_damaged_record_is_named_by_file_and_line(tmp_path, fields, message):
             "a.csv",
             "xylophone,9,phone\n",
             {"text": "1", "intent": "4", "header": False},
-            "--intent to be a column's name or its number from 1",
+            r"the field 4 \(--intent\) in .* line 1, got none such among its 3$",
+        ),
+        (
+            "a.csv",
+            "id,said,intent\n1,call xylophone now,phone\n",
+            {},
+            r"a field for the words in .* line 2.* \(try --text said ",
         ),
         ("a.csv", _RUSSIAN, {}, "expected UTF-8 in .*a.csv line 2"),
         (

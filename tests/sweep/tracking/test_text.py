@@ -190,6 +190,7 @@ def test_parameters_are_the_axes_by_short_names_then_the_config_by_its_paths():
         "h": {},
     }
     assert params_of(trial(origin=given)) == {
+        "z0": "1.5",
         "a.b.c": 1,
         "e": "",
         "f": "x, 2",

@@ -26,7 +26,10 @@ class TreeDst(PairFiles):
     is_public = True
     source = (
         "https://github.com/microsoft/task_oriented_dialogue_as_dataflow_synthesis, its"
-        " files train_dst, dev_dst and test_dst.dataflow_dialogues.jsonl.zip"
+        " files train_dst, dev_dst and test_dst.dataflow_dialogues.jsonl.zip (the hard"
+        " turns of dev and test alone, to be written as pairs:"
+        " https://github.com/esteng/calibration_miso, its folder"
+        " data_subsets_fixed_0.6/treedst)"
     )
     place = "treedst"
     domains = _DOMAINS

@@ -4,6 +4,7 @@ write.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -95,6 +96,7 @@ class Record:
         return " ".join(self.tokens or ()) if self.text is None else self.text
 
 
+_WORDS = ("text", "tokens", "annotated")
 _USUAL = {*SENTENCE}.union(*NAMES.values())
 
 
@@ -105,19 +107,11 @@ def is_usual(name: str) -> bool:
 
 def has_text(fields: Mapping[str, Any], options: Options) -> bool:
     """Whether some field is known to contain the text."""
-    if given := options.text or options.tokens:
-        if name_among(given, tuple(fields)) is not None:
-            return True
-        try:
-            found = value_at(fields, given, where="", option="text")
-        except InvalidData:
-            return False
-        return isinstance(found, str | list) and found != []
-    usual = {*NAMES["text"], *NAMES["tokens"], *NAMES["annotated"]}
-    return any(
-        name.lower() in usual and not _is_other("annotated", name.lower(), given)
-        for name, given in fields.items()
-    )
+    with suppress(InvalidData):
+        for role, _, given in _by_role(fields, options, where=""):
+            if role in _WORDS and given not in (None, "", [], {}):
+                return True
+    return False
 
 
 def hint(options: Options, records: Iterable[Any]) -> str:
@@ -140,20 +134,11 @@ def record_of(
     """
     read: dict[str, str] = {}
     value: dict[str, Any] = {}
-    for role, names, is_own in _candidates(tuple(fields), options):
-        for name in names:
-            if name in fields:
-                given = fields[name]
-            else:
-                given = value_at(fields, name, where=where, option=role)
-            if is_own or not (
-                given is None or given == "" or _is_other(role, name.lower(), given)
-            ):
-                read[role], value[role] = name, given
-                break
+    for role, name, given in _by_role(fields, options, where):
+        read[role], value[role] = name, given
     if isinstance(value.get("text"), list):
         read["tokens"], value["tokens"] = read.pop("text"), value.pop("text")
-    if not value.keys() & {"text", "tokens", "annotated"}:
+    if value.keys().isdisjoint(_WORDS):
         raise InvalidData(
             f"expected a field for the words in {where}, such as {NAMES['text'][0]} or"
             f" {NAMES['tokens'][0]}"
@@ -176,23 +161,37 @@ def record_of(
         annotation = parse_annotation(value["annotated"], where=where)
         tokens, tags = cut_finer(*annotation, options.tokenize)
         read.pop("text", None)
-    unread: dict[str, Any] = {}
-    if len(read) < len(fields):
-        used = set(read.values())
-        unread = {name: fields[name] for name in fields if name not in used}
+    used = {*read.values()} if len(read) < len(fields) else {*fields}
     return Record(
         where=where,
         text=text,
         tokens=tokens,
         tags=tags,
-        spans=tuple(_spans(value.get("slots"), read.get("slots", ""), where, notes)),
+        spans=_spans(value.get("slots"), read.get("slots", ""), where, notes),
         intents=_intents(value.get("intent"), read.get("intent"), where),
         part=_word(value.get("part", part), read.get("part"), where),
         group=_word(value.get("group"), read.get("group"), where),
         read=read,
-        unread=unread,
+        unread={name: fields[name] for name in fields if name not in used},
         nothing=tuple(role for role, given in value.items() if given is None),
     )
+
+
+def _by_role(
+    fields: Mapping[str, Any], options: Options, where: str
+) -> Iterator[tuple[str, str, Any]]:
+    """Each role that a field has, its name and its value, those of words first."""
+    for role, names, is_own in _candidates(tuple(fields), options):
+        for name in names:
+            if name in fields:
+                given = fields[name]
+            else:
+                given = value_at(fields, name, where=where, option=role)
+            if is_own or not (
+                given is None or given == "" or _is_other(role, name.lower(), given)
+            ):
+                yield role, name, given
+                break
 
 
 @lru_cache(maxsize=1_000)
@@ -214,9 +213,9 @@ def _candidates(
         if own is not None:
             found.append((role, (name_among(own, names) or own,), True))
         elif options.text is None or role not in ("tokens", "annotated"):
-            there = tuple(spelled[name] for name in usual if name in spelled)
-            there = tuple(n for n in there if n not in labels or role == "text")
-            found += [(role, there, False)] if there else []
+            there = (spelled[name] for name in usual if name in spelled)
+            fitting = (n for n in there if n not in labels or role == "text")
+            found.append((role, tuple(fitting), False))
     return found
 
 
@@ -293,7 +292,8 @@ def _word(value: Any, name: str | None, where: str) -> str | None:
     return str(value)
 
 
-def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[Span]:
+def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> tuple[Span, ...]:
+    """Each span once."""
     value = listed(value)
     if isinstance(value, dict) and all(
         isinstance(each, list) for each in value.values()
@@ -303,28 +303,25 @@ def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[S
             for each in zip(*value.values(), strict=False)
         ]
     if value is None or value == "":
-        return
+        return ()
     if not isinstance(value, list):
         raise InvalidData(
             f"expected {name} in {where} to be a list of spans, got {kind_of(value)}"
         )
-    seen: set[tuple[Any, ...]] = set()
     spans = [_span(each, name, where, notes) for each in value]
-    joined = _joined_spans(spans)
-    if joined is not spans:
-        notes[JOINED] += len(spans)
-    for span in joined:
-        if span[:3] not in seen:
-            seen.add(span[:3])
-            yield span
+    found: dict[tuple[Any, ...], Span] = {}
+    for span in _joined_spans(spans, notes):
+        found.setdefault(span[:3], span)
+    return tuple(found.values())
 
 
-def _joined_spans(spans: list[Span]) -> list[Span]:
+def _joined_spans(spans: list[Span], notes: Counter[str]) -> list[Span]:
     """Spans whose names are BIO tags, as a tagger gives one a word or a piece of one,
     as whole ones; others as they are.
     """
     if not all(span.name[:2] in ("B-", "I-") for span in spans):
         return spans
+    notes[JOINED] += len(spans)
     found: list[Span] = []
     for span in sorted(spans, key=lambda each: each[1:3]):
         mark, _, name = span.name.partition("-")
@@ -340,29 +337,21 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
     """[name, start, end], [start, end, name], or an object with these under usual
     names.
     """
-    given: Any = None
+    texts: list[Any]
     if isinstance(value, dict) and (keys := _keys(tuple(value))) is not None:
-        name, start, end = value[keys[0]], value[keys[1]], value[keys[2]]
-        given = next(
-            (value[key] for key in keys[3:] if isinstance(value[key], str)), None
-        )
+        name, start, end, *texts = map(value.get, keys)
         if isinstance(name, list) and len(name) == 1:  # of Label Studio
             name = name[0]
         if isinstance(value.get("role"), str) and isinstance(name, str):
             name = f"{name}.{value['role']}"
         notes["groups of entities"] += value.get("group") is not None
         _count_inner(value, notes)
-        if keys[2] == LAST and type(end) is int:
-            end += 1
-        if keys[2] == LENGTH and type(start) is int and type(end) is int:
-            end += start
+        if type(start) is type(end) is int:
+            end += {LAST: 1, LENGTH: start}.get(keys[2], 0)
     elif isinstance(value, list) and len(value) in (3, 4):
-        first, second, third, *rest = value
-        is_first = isinstance(first, str)
-        name, start, end = (
-            (first, second, third) if is_first else (third, first, second)
-        )
-        given = rest[0] if rest and isinstance(rest[0], str) else None
+        name, start, end, *texts = value
+        if not isinstance(name, str):
+            name, start, end = end, name, start
     else:
         raise InvalidData(
             f"expected {field_name} in {where} as [name, start, end] or objects with"
@@ -373,7 +362,8 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
         raise InvalidData(
             f"expected {field_name} in {where} with a name and whole numbers"
         )
-    return Span("_".join(words), start, end, given)
+    given = [text for text in texts if isinstance(text, str)]
+    return Span("_".join(words), start, end, given[0] if given else None)
 
 
 def _count_inner(value: Mapping[str, Any], notes: Counter[str]) -> None:

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from trainables.data.bio import tags_of
@@ -24,6 +23,8 @@ from trainables.data.records import (
 from trainables.data.tokenization import UNSPACED, Tokenization, places, tokens_of
 from trainables.errors import InvalidData
 
+Place = tuple[int, int]  # first character, one past the last
+_OF_TOKENS = ("tokens", "last-token")
 _KINDS = dict(zip("BILESUM", "BIIIBBI", strict=True))  # of BIOES and BILOU too
 
 
@@ -35,38 +36,61 @@ def utterance_of(
 
     Raises: InvalidData with the place of the record and the field, never its text.
     """
-    where, tokenize = record.where, options.tokenize
-    slots: list[Slot] = []
-    if unit == "text":
-        record, unit = replace(record, spans=_by_text(record)), "characters"
-    if record.spans and unit not in ("tokens", "last-token"):
-        tokens = tokens_of(record.spaced_text, tokenize=tokenize)
-        slots = _token_slots(record, options, unit or "characters", adjusted)
-        tags = _tags_of(slots, tokens, record, tokenize)
+    where, text, tokenize = record.where, record.spaced_text, options.tokenize
+    is_placed = bool(record.spans) and unit not in _OF_TOKENS
+    if record.tokens is not None and not is_placed:
+        if text.split() != list(record.tokens):
+            raise InvalidData(f"expected tokens without white space in {where}")
+        tokenize = "space"
+    if record.tags is None or is_placed:
+        tokens = tokens_of(text, tokenize=tokenize)
+        slots = _slots(record, options, tokenize, unit, adjusted)
+        tags = _tags_of(slots, tokens, record, options.tokenize)
     else:
-        tokens = (
-            tokens_of(record.spaced_text) if record.tokens is None else record.tokens
-        )
-        tags = _tags(record, tokens, tokenize, unit)
-        if record.tokens is None and tokenize != "space":
-            tokens, tags = cut_finer(tokens, tags, tokenize)
+        words = tokens_of(text)
+        tokens, tags = cut_finer(words, _own_tags(record, len(words)), tokenize)
     if not tokens:
         raise InvalidData(f"expected at least one token in {where}, got none")
-    if record.tokens is not None and " ".join(tokens).split() != list(tokens):
-        raise InvalidData(f"expected tokens without white space in {where}")
     if (problem := size_problem(tokens)) is not None:
         raise InvalidData(f"{problem} in {where}")
     return Utterance(tokens, tags, _intent(record), _part(record), record.group)
 
 
-def place_of(value: str, text: str) -> tuple[int, int] | None:
+def place_of(
+    span: Span, text: str, words: Sequence[Place], unit: SpanUnit
+) -> Place | None:
+    """The characters of a span that counts `unit`s, where the `words` of the text have
+    these places; None where the text has none such.
+    """
+    start, end = span.start, span.end
+    if unit == "text":
+        return place_once(span.value or "", text)
+    if unit in _OF_TOKENS:
+        last = end - (unit == "tokens")
+        is_there = 0 <= start <= last < len(words)
+        return (words[start][0], words[last][1]) if is_there else None
+    if unit == "characters" or text.isascii():
+        return (start, end) if 0 <= start < end <= len(text) else None
+    encoding, width = ("utf-16-le", 2) if unit == "utf-16" else ("utf-8", 1)
+    content = text.encode(encoding)
+    if not 0 <= start < end <= len(content) // width:
+        return None
+    try:
+        before = len(content[: width * start].decode(encoding))
+        inside = content[width * start : width * end].decode(encoding)
+    except UnicodeDecodeError:  # inside of a character
+        return None
+    return before, before + len(inside)
+
+
+def place_once(value: str, text: str) -> Place | None:
     """The characters of words that a text has once; None where it has them otherwise
     often.
     """
     value = value.strip()
     if not value or value not in text:
         return None
-    found: list[tuple[int, int]] = []
+    found: list[Place] = []
     start = text.find(value)
     while start >= 0 and len(found) < 2:
         end = start + len(value)
@@ -77,103 +101,79 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
     return found[0] if len(found) == 1 else None
 
 
-def _by_text(record: Record) -> tuple[Span, ...]:
-    """The spans of a record where the text has their values."""
-    found = []
-    for span in record.spans:
-        place = place_of(span.value or "", record.spaced_text)
-        if place is None:
-            raise InvalidData(
-                f"expected the text of each of {record.read.get('slots')} once in"
-                f" {record.where}"
-            )
-        found.append(Span(span.name, *place, span.value))
-    return tuple(found)
-
-
-def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]:
-    """A span in each unit in which it is inside of a record's text, which has these
-    words.
+def is_at_words(place: Place, text: str, tokenize: Tokenization) -> bool:
+    """Whether a place begins and ends at edges of words without their signs, or of
+    tokens.
     """
-    found: dict[SpanUnit, str] = {}
-    _, start, end, _ = span
-    if 0 <= start < end <= len(words):
-        found["tokens"] = " ".join(words[start:end])
-    if 0 <= start <= end < len(words):
-        found["last-token"] = " ".join(words[start : end + 1])
-    units: tuple[SpanUnit, ...] = ("characters", "utf-16", "bytes")
-    for unit in units[: 1 if text.isascii() else 3]:
-        place = _characters(text, start, end, unit)
-        if place is not None:
-            found[unit] = text[slice(*place)]
-    return found
+    start, end = place
+    around, inside = (
+        text[max(0, start - 1) : start] + text[end : end + 1],
+        text[start:end],
+    )
+    if not around.strip() and inside == inside.strip():
+        return True  # whole words, which most spans are
+    found = {*places(text, tokenize="punctuation"), *places(text, tokenize=tokenize)}
+    return {start, end} <= {edge for each in found for edge in each}
 
 
-def _characters(text: str, start: int, end: int, unit: str) -> tuple[int, int] | None:
-    """A span of characters; None where it is none of this text."""
-    if unit != "characters" and not text.isascii():
-        encoding, width = ("utf-16-le", 2) if unit == "utf-16" else ("utf-8", 1)
-        content = text.encode(encoding)
-        if not 0 <= start < end <= len(content) // width:
-            return None
-        try:
-            before = len(content[: width * start].decode(encoding))
-            return before, before + len(
-                content[width * start : width * end].decode(encoding)
-            )
-        except UnicodeDecodeError:  # inside of a character
-            return None
-    return (start, end) if 0 <= start < end <= len(text) else None
-
-
-def _token_slots(
-    record: Record, options: Options, unit: SpanUnit, adjusted: Counter[str]
+def _slots(
+    record: Record,
+    options: Options,
+    tokenize: Tokenization,
+    unit: SpanUnit | None,
+    adjusted: Counter[str],
 ) -> list[Slot]:
+    """The slots of a record's spans, in tokens."""
+    if not record.spans:
+        return []
     text, where, name = record.spaced_text, record.where, record.read.get("slots")
-    found = places(text, tokenize=options.tokenize)
+    found = places(text, tokenize=tokenize)
+    unit, words = unit or "characters", found
+    if tokenize != "space" and unit in _OF_TOKENS:
+        words = places(text)
     starts, ends = [start for start, _ in found], [end for _, end in found]
     slots: list[Slot] = []
     for span in record.spans:
-        place = _characters(text, span.start, span.end, unit)
-        inside = range(0)
-        if place is not None:
-            inside = range(bisect_right(ends, place[0]), bisect_left(starts, place[1]))
-        if place is None or not inside:
-            _require_characters(record, span, options)
+        place = place_of(span, text, words, unit)
+        first, last = place or (0, 0)
+        inside = range(bisect_right(ends, first), bisect_left(starts, last))
+        begun = starts[inside[0]] if inside else first
+        ended = ends[inside[-1]] if inside else last
+        is_cut = begun < first or ended > last
+        if is_cut or not inside:
+            _require_characters(record, span, options, unit)
+        if not inside:
+            if unit == "text":
+                raise InvalidData(
+                    f"expected the text of each of {name} once in {where}"
+                )
+            size = f"{len(text)} characters around some word"
+            if unit in _OF_TOKENS:
+                size = f"{len(words)} tokens"
             raise InvalidData(
-                f"expected {name} in {where} with 0 <= start < end <= {len(text)}"
-                " characters around some word"
+                f"expected {name} in {where} with 0 <= start < end <= {size}"
             )
-        _require_value(record, span, text[slice(*place)])
+        _require_value(record, span, text[first:last])
         slots.append((span.name, inside[0], inside[-1] + 1))
-        begun, ended = found[inside[0]][0], found[inside[-1]][1]
-        if begun < place[0] or ended > place[1]:
-            _require_characters(record, span, options)
-            if UNSPACED.search(text[begun : place[0]] + text[place[1] : ended]):
+        if is_cut:
+            if UNSPACED.search(text[begun:first] + text[last:ended]):
                 raise InvalidData(
                     f"expected {name} in {where} around whole tokens (--tokenize"
                     " characters cuts text without spaces between words, or its words"
                     " are in the field tokens)"
                 )
             adjusted["extended"] += 1
-        if begun > place[0] or ended < place[1]:
+        if begun > first or ended < last:
             adjusted["trimmed"] += 1
     return slots
-
-
-def word_places(text: str, tokenize: Tokenization) -> list[tuple[int, int]]:
-    """The places of words without their signs, and of tokens."""
-    found = places(text, tokenize="punctuation")
-    return (
-        found if tokenize == "punctuation" else found + places(text, tokenize=tokenize)
-    )
 
 
 def _require_value(record: Record, span: Span, got: str) -> None:
     """Raises: InvalidData where the given text of a span is elsewhere. One that is
     nowhere in the text is a synonym.
     """
-    if span.value is None or (value := span.value.strip()) in ("", got.strip()):
+    value = (span.value or "").strip()
+    if not value or value.split() == got.split():
         return
     if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", record.spaced_text):
         raise InvalidData(
@@ -183,55 +183,42 @@ def _require_value(record: Record, span: Span, got: str) -> None:
         )
 
 
-def _require_characters(record: Record, span: Span, options: Options) -> None:
+def _require_characters(
+    record: Record, span: Span, options: Options, unit: SpanUnit
+) -> None:
     """Raises: InvalidData for a span, in no declared unit, that is not at the edges of
     words in characters and is in another unit.
     """
     text = record.spaced_text
-    if options.spans is not None or text.isascii():
+    if options.spans is not None or unit != "characters" or text.isascii():
         return
-    edges = {edge for place in word_places(text, options.tokenize) for edge in place}
-    for unit, name in (("utf-16", "UTF-16 units"), ("bytes", "bytes of UTF-8")):
-        place = _characters(text, span.start, span.end, unit)
-        if place and place != (span.start, span.end) and edges.issuperset(place):
+    others: dict[SpanUnit, str] = {"utf-16": "UTF-16 units", "bytes": "bytes of UTF-8"}
+    for other, name in others.items():
+        place = place_of(span, text, (), other)
+        if place not in (None, span[1:3]) and is_at_words(
+            place, text, options.tokenize
+        ):
             raise InvalidData(
                 f"expected {record.read.get('slots')} in {record.where} at the edges of"
                 f" words, got a slot that is not there in characters, but is in {name}"
-                f" (--spans characters or --spans {unit})"
+                f" (--spans characters or --spans {other})"
             )
 
 
-def _tags(
-    record: Record,
-    tokens: tuple[str, ...],
-    tokenize: Tokenization,
-    unit: SpanUnit | None,
-) -> tuple[str, ...]:
-    """The tags of a record whose spans, if any, count tokens."""
-    name, where = record.read.get("tags"), record.where
-    if record.tags is None:
-        more = unit == "last-token"
-        slots = [(slot, start, end + more) for slot, start, end, _ in record.spans]
-        if any(not 0 <= start < end <= len(tokens) for _, start, end in slots):
-            raise InvalidData(
-                f"expected {record.read.get('slots')} in {where} with 0 <= start < end"
-                f" <= {len(tokens)} tokens"
-            )
-        for span, (_, start, end) in zip(record.spans, slots, strict=True):
-            _require_value(record, span, " ".join(tokens[start:end]))
-        return _tags_of(slots, tokens, record, tokenize)
-    if len(record.tags) != len(tokens):
+def _own_tags(record: Record, length: int) -> tuple[str, ...]:
+    """The tags that a record of so many words has, as BIO."""
+    where, given = record.where, record.tags or ()
+    if len(given) != length:
         raise InvalidData(
-            f"expected {len(tokens)} tags in {where}, one per token, got"
-            f" {len(record.tags)}"
+            f"expected {length} tags in {where}, one per token, got {len(given)}"
         )
     found = []
-    for position, tag in enumerate(record.tags, start=1):
+    for position, tag in enumerate(given, start=1):
         match = TAG.fullmatch(tag)
         if match is None:
             raise InvalidData(
-                f"expected O, B-name or I-name in {where}, tag {position} of {name} is"
-                f" none of them"
+                f"expected O, B-name or I-name in {where}, tag {position} of"
+                f" {record.read.get('tags')} is none of them"
             )
         kind = match[1]
         found.append(

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from contextlib import suppress
 from typing import Any
 
 from trainables.io.documents import DocumentProblem, parse_json
@@ -65,23 +66,19 @@ def listed(value: Any) -> Any:
     """
     if isinstance(value, str):
         if value[:1] in ("[", "{"):
-            found = literal(value)
-            return value if found is None else found
+            return _literal(value)
         if _PLACED.match(value):
             some = (each.split(":", 2) for each in value.split(","))
             return [[name, int(start), int(end)] for start, end, name in some]
     return value
 
 
-def literal(text: str) -> Any:
-    """The value of a JSON text, or of what Python prints of a list; None where it is
-    none.
+def _literal(text: str) -> Any:
+    """The value of a JSON text, or of what Python prints of a list; a text that is
+    neither as it is.
     """
-    try:
+    with suppress(DocumentProblem):
         return parse_json(text)
-    except DocumentProblem:
-        pass
-    try:
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
         return ast.literal_eval(text[:_LONGEST_LITERAL])
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+    return text

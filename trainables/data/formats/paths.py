@@ -47,7 +47,7 @@ def name_among(given: str, names: tuple[str, ...]) -> str | None:
         return given
     same = [name for name in names if name.strip().lower() == given.strip().lower()]
     if not same and given.isdecimal():
-        same = list(names[int(given) - 1 : int(given)]) if int(given) else []
+        same = list(names[max(0, int(given) - 1) : int(given)])
     return same[0] if len(same) == 1 else None
 
 
@@ -60,7 +60,8 @@ def value_at(fields: Mapping[str, Any], given: str, *, where: str, option: str) 
     expression = _compiled(given)
     if expression is None or expression.parsed["type"] == "field":
         raise InvalidData(
-            f"expected the field {given} (--{option}) in {where}, got none"
+            f"expected the field {given} (--{option}) in {where}, got none such among"
+            f" its {len(fields)}"
         )
     try:
         return expression.search(fields)

@@ -43,11 +43,8 @@ def examples(
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
         at = f"{path}, item {number} of nlu"
         if not isinstance(item, dict) or "intent" not in item:
-            kinds = (
-                [key for key in item if key != "examples"]
-                if isinstance(item, dict)
-                else []
-            )
+            keys = item if isinstance(item, dict) else ()
+            kinds = [key for key in keys if key != "examples"]
             notes[f"{[*kinds, 'other'][0]} items"] += 1
             continue
         listed = item.get("examples")
@@ -58,22 +55,15 @@ def examples(
             continue
         for place, example in enumerate(listed, start=1):
             words = example.get("text") if isinstance(example, dict) else example
-            where = f"{at}, example {place}"
-            if not isinstance(item["intent"], str) or not item["intent"]:
-                yield InvalidData(f"expected intent in {where} to be a name")
-            elif not isinstance(words, str):
-                yield InvalidData(f"expected a text in {where}")
-            else:
-                try:
-                    yield (
-                        where,
-                        {
-                            **brackets(words.strip(), where, notes),
-                            "intent": item["intent"],
-                        },
-                    )
-                except InvalidData as problem:
-                    yield problem
+            where, intent = f"{at}, example {place}", item["intent"]
+            try:
+                if not isinstance(intent, str) or not intent:
+                    raise InvalidData(f"expected intent in {where} to be a name")
+                if not isinstance(words, str):
+                    raise InvalidData(f"expected a text in {where}")
+                yield where, brackets(words.strip(), where, notes) | {"intent": intent}
+            except InvalidData as problem:
+                yield problem
 
 
 def _without(text: str, number: int) -> str:

@@ -10,7 +10,7 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, islice, takewhile, tee, zip_longest
@@ -132,8 +132,12 @@ def _bounded(file: IO[bytes], path: Path) -> bytes:
     """The whole content. Raises: InvalidData where it is too long."""
     content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        raise InvalidData(f"expected at most {_MOST_BYTES} bytes in {path}, got more")
+        raise _too_long(path)
     return content
+
+
+def _too_long(path: Path) -> InvalidData:
+    return InvalidData(f"expected at most {_MOST_BYTES} bytes in {path}, got more")
 
 
 def find(
@@ -169,28 +173,22 @@ def find(
     if some:
         notes["other files"] += len(inside) - len(some)
         return [_detected(replace(given, path=each)) for each in some]
-    files, others = [], 0
+    files = []
     for each in inside:
-        try:
-            if each.suffix.lower() == ".md" or each.name in _OF_TOOLS:
-                raise InvalidInput("a description")
-            part = _part_of(each, path)
-            files.append(_detected(replace(given, path=each, part=part)))
-        except InvalidInput:
-            others += 1
-    if any(file.part for file in files):
-        kept = [
-            file
-            for file in files
-            if file.part or not any(f.part == "train" for f in files)
-        ]
-        others, files = others + len(files) - len(kept), kept
-    elif len(files) > 1 and any(file.form != "rasa" for file in files):
+        with suppress(InvalidInput):
+            if each.suffix.lower() != ".md" and each.name not in _OF_TOOLS:
+                part = _part_of(each, path)
+                files.append(_detected(replace(given, path=each, part=part)))
+    in_parts = [file for file in files if file.part]
+    if any(file.part == "train" for file in files):
+        files = in_parts
+    elif len(files) > 1 and not in_parts and {x.form for x in files} != {"rasa"}:
         named = ", ".join(file.path.name for file in files[:5])
         raise InvalidInput(
             f"expected one file in {path}, or files named train, validation and test,"
             f" got {named}"
         )
+    others = len(inside) - len(files)
     if not files:
         raise InvalidInput(
             f"expected a file of utterances in {path}, got {others} others"
@@ -238,10 +236,13 @@ def _part_of(file: Path, folder: Path) -> str | None:
     """The part that the name of a file or of a folder around it says, the nearest
     first.
     """
-    for name in (file.stem, *reversed(file.relative_to(folder).parts[:-1])):
-        if match := _OWN_PART.search(name.lower()):
-            return match[1]
-    return None
+    names = (file.stem, *reversed(file.relative_to(folder).parts[:-1]))
+    return next(filter(None, map(_part_in, names)), None)
+
+
+def _part_in(name: str) -> str | None:
+    match = _OWN_PART.search(name.lower())
+    return match[1] if match else None
 
 
 def _detected(file: File) -> File:
@@ -254,9 +255,9 @@ def _detected(file: File) -> File:
     if found in ("excel", "parquet"):
         return replace(file, form=found, encoding="")
     try:
-        encoding = file.options.encoding or _encoding(path)
         with open_packed(path) as opened:
             head = opened.read(1 << 16)
+        encoding = file.options.encoding or _encoding(path, head)
     except DAMAGED as error:
         raise InvalidData(f"cannot read {path}: {type(error).__name__}") from None
     is_old_mac = b"\r" in head and b"\n" not in head
@@ -283,33 +284,22 @@ def _suffix(path: Path) -> str:
     return (Path(lowered.stem) if lowered.suffix == ".gz" else lowered).suffix
 
 
-def _encoding(path: Path) -> str:
+def _encoding(path: Path, head: bytes) -> str:
     """UTF-8 also where some lines are damaged; UTF-16; Windows-1252 where nothing
     contradicts.
     """
-    with open_packed(path) as opened:
-        head = opened.read(1 << 16)
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16"
-        for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
-            if (
-                zeros
-                and zeros.count(0) > 0.6 * len(zeros)
-                and head.count(0) < 1.1 * zeros.count(0)
-            ):
-                return encoding
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
+        number = zeros.count(0)
+        if number > 0.6 * len(zeros) and head.count(0) < 1.1 * number:
+            return encoding
     is_packed = _suffix(path) != path.suffix.lower() or not path.is_file()
-    size = 0
     with suppress(UnicodeDecodeError), open_packed(path) as opened:
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        while some := opened.read(1 << 20):
-            decoder.decode(some)
-            size += len(some)
-            if is_packed and size > _MOST_BYTES:
-                raise InvalidData(
-                    f"expected at most {_MOST_BYTES} bytes in {path}, got more"
-                )
-        decoder.decode(b"", final=True)
+        text = io.TextIOWrapper(opened, "utf-8", newline="")
+        while text.read(1 << 20):
+            if is_packed and opened.tell() > _MOST_BYTES:
+                raise _too_long(path)
         return "utf-8"
     with open_packed(path) as opened:
         content = opened.read(_MOST_BYTES)
@@ -401,7 +391,7 @@ def _json_lines(file: File) -> Rows:
 def _json_rows(
     value: Any,
     where: str,
-    intent: str | None = None,
+    intent: str = "",
     part: str | None = None,
 ) -> Rows:
     try:
@@ -442,28 +432,25 @@ def _json(file: File) -> Rows:
             f"expected a list of records with a text in {file.path}, got {seen}"
             f"{hint(options, _objects(document))} ({_CONVERT})"
         )
-    ends = [
-        next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists
-    ]
-    parts = [_OWN_PART.search(end.lower()) for end in ends]
+    # The last key to a list may be the name of a part, or of an intent as of Snips.
+    ends = [next((k for k in keys[::-1] if k != "utterances"), "") for keys, _ in lists]
+    parts = [_part_in(end) for end in ends]
     in_parts = len(lists) > 1 and all(parts)
-    firsts = [listed[:1] for _, listed in lists]
     by_intent = all(
-        isinstance(each, dict) and isinstance(each.get("data"), list)
-        for [each] in firsts
+        isinstance(first, dict) and isinstance(first.get("data"), list)
+        for _, (first, *_) in lists
     )
     if len(lists) > 1 and not in_parts and not by_intent:
         shown = _shown([".".join(keys) for keys, _ in lists])
         raise InvalidData(
             f"expected one list of records in {file.path}, got {shown} ({_CONVERT})"
         )
-    for (trail, values), end, named in zip(lists, ends, parts, strict=True):
-        at = " ".join((str(file.path), ".".join(trail))).strip()
+    for (keys, values), end, part in zip(lists, ends, parts, strict=True):
+        at = " ".join((str(file.path), ".".join(keys))).strip()
+        intent = of_path[1] if of_path else end if by_intent else ""
         for number, value in enumerate(values, start=1):
-            intent = of_path[1] if of_path else end if by_intent and trail else None
-            part = named[1] if in_parts and named else None
             where = f"{at} object {number}"
-            for row in _json_rows(value, where, intent, part):
+            for row in _json_rows(value, where, intent, part if in_parts else None):
                 yield _with_classes(row, classes)
 
 
@@ -518,11 +505,13 @@ def _sentences(rows: Rows, options: Options) -> Rows:
     rows, ahead = tee(rows)
     first = next((row for row in ahead if isinstance(row, Row)), None)
     del ahead  # it keeps every row
-    columns = _token_columns(first.fields, options) if first else None
-    if columns is None:
+    names = tuple(first.fields) if first else ()
+    sentence = _column(names, None, SENTENCE)
+    word = _column(names, options.tokens or options.text, NAMES["tokens"])
+    tag = _column(names, options.tags, (*NAMES["tags"], *EITHER))
+    if not (first and sentence and word and tag) or " " in first.fields[word]:
         yield from rows
         return
-    sentence, word, tag = columns
     number = ""
 
     def key(row: Row | InvalidData) -> str:
@@ -542,49 +531,34 @@ def _sentences(rows: Rows, options: Options) -> Rows:
             yield tokens[0]._replace(fields=fields)
 
 
-def _token_columns(
-    fields: Mapping[str, str], options: Options
-) -> tuple[str, str, str] | None:
-    """The columns of the sentence's number, the word and its tag; None where one is
-    missing, or where a value of the second one is no word.
-    """
-    spelled = {name.strip().lower(): name for name in fields}
-    usual = (SENTENCE, NAMES["tokens"], (*NAMES["tags"], *EITHER))
-    given = (None, options.tokens or options.text, options.tags)
-    found = []
-    for own, some in zip(given, usual, strict=True):
-        names = [spelled[each] for each in some if each in spelled]
-        found.append(name_among(own, tuple(fields)) if own else next(iter(names), None))
-    sentence, word, tag = found
-    if sentence is None or word is None or tag is None or " " in fields[word]:
-        return None
-    return sentence, word, tag
+def _column(
+    names: tuple[str, ...], own: str | None, usual: Iterable[str]
+) -> str | None:
+    """The column of an option, or else the first one with a usual name."""
+    given = [own] if own else usual
+    return next(filter(None, (name_among(each, names) for each in given)), None)
 
 
 def _with_names(cells: Iterator[Cells | InvalidData], file: File) -> Rows:
     """Rows by the names in the first one, or by number.
 
-    Raises: InvalidInput where no column is known to contain the text, or where the
-        first line may be a record; InvalidData where the names of the columns cannot be
-        read.
+    Raises: InvalidInput where the first line may be a record; InvalidData where the
+        names of the columns cannot be read.
     """
     path, options = file.path, file.options
-    names: list[str] | None = None
-    supposed: dict[
-        int, str
-    ] = {}  # names by column, where no option says that there are names
+    names: list[str] = []
+    # Names by column, where no option says that there are names.
+    supposed: dict[int, str] = {}
     for found in cells:
         if isinstance(found, InvalidData):
-            if (
-                names is None and options.header is not False
-            ):  # a record would be read as names
-                raise found
+            if not names and options.header is not False:
+                raise found  # a record would be read as names
             yield found
             continue
         where, row = found
         if not any(cell.strip() for cell in row):
             continue
-        if names is None:
+        if not names:
             has_names = _has_names(row, options, path, cells)
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
@@ -593,26 +567,15 @@ def _with_names(cells: Iterator[Cells | InvalidData], file: File) -> Rows:
                 raise InvalidInput(
                     f"expected each column of {path} to have a name of its own"
                 )
-            if options.header is None and has_names:
-                supposed = {
-                    place: name for place, name in enumerate(names) if is_usual(name)
-                }
-            _require_columns(options, tuple(names))
-            if not has_text(dict.fromkeys(names), options):
-                heads = (cell for cell in cells if isinstance(cell, tuple))
-                some = [dict(zip(names, row, strict=False)) for _, row in heads]
-                way = hint(options, some if has_names else ())
-                raise InvalidInput(_unknown(path, len(names), way))
             if has_names:
+                if options.header is None:
+                    supposed = {n: x for n, x in enumerate(names) if is_usual(x)}
                 continue
         if len(row) != len(names):
             yield InvalidData(
                 f"expected {len(names)} columns in {where}, got {len(row)}"
             )
-        elif any(
-            row[place].strip().lower() == name.lower()
-            for place, name in supposed.items()
-        ):
+        elif any(row[n].strip().lower() == x.lower() for n, x in supposed.items()):
             raise InvalidInput(
                 f"expected --header or --no-header for {path}: a word of its first"
                 f" line, which may be a column's name, comes again in {where}"
@@ -652,26 +615,12 @@ def _has_names(
     )
     found = suggested({str(k): v for k, v in each.items()} for each in others)
     header = "--no-header" if is_record else "--header"
-    raise InvalidInput(_unknown(path, len(row), found and f" (try {header} {found})"))
-
-
-def _require_columns(options: Options, names: tuple[str, ...]) -> None:
-    """Raises: InvalidInput for an option that is no column."""
-    for role in NAMES:
-        given: str | None = getattr(options, role, None)
-        if given is not None and name_among(given, names) is None:
-            raise InvalidInput(
-                f"expected --{role} to be a column's name or its number from 1 to"
-                f" {len(names)}, got {given!r}"
-            )
-
-
-def _unknown(path: Path, count: int, way: str = "") -> str:
     # The first line may be a private record: it is not quoted.
-    return (
-        f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path},"
+    raise InvalidInput(
+        f"expected --text COLUMN (a name, or a number from 1 to {len(row)}) for {path},"
         " none of whose columns is named text, utterance or the like (--intent, --tags"
-        f" and --slots; --no-header where the first line is a record){way}"
+        " and --slots; --no-header where the first line is a record)"
+        f"{found and f' (try {header} {found})'}"
     )
 
 
@@ -788,7 +737,7 @@ def _parquet(file: File) -> Rows:
     number = 0
     try:
         with file.open() as whole:
-            content = whole.read(_MOST_BYTES)
+            content = _bounded(whole, file.path)
         if content.startswith(b"PAR1"):
             opened = pyarrow.parquet.ParquetFile(pyarrow.py_buffer(content))
             _require_rows(opened.metadata.num_rows, file.path)

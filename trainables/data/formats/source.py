@@ -21,16 +21,17 @@ from trainables.data.formats.fields import (
     record_of,
 )
 from trainables.data.formats.label_scheme import (
+    Place,
+    is_at_words,
     place_of,
-    readings,
+    place_once,
     utterance_of,
-    word_places,
 )
 from trainables.data.formats.marks import FORMS
 from trainables.data.formats.names import TAG
 from trainables.data.formats.paths import Column, leaves
 from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
-from trainables.data.tokenization import UNSPACED, Tokenization
+from trainables.data.tokenization import UNSPACED, Tokenization, places
 from trainables.errors import InvalidData, InvalidInput
 from trainables.io.files import without_problems
 
@@ -54,8 +55,8 @@ _FIELDS = [
 class Survey:
     """Counts of a file's records. `read` counts records by role and name of a field,
     `units` the spans that fit each unit, `values` those whose given text each unit
-    gives, `num_once` those whose text the record has once; `kinds` counts records, and
-    names of slots, that look as if they were misread.
+    gives, with `text` where the record has it once; `kinds` counts records, and names of
+    slots, that look as if they were misread.
     """
 
     num_records: int = 0
@@ -68,7 +69,6 @@ class Survey:
     num_spans: int = 0
     units: Counter[SpanUnit] = field(default_factory=Counter)
     values: Counter[SpanUnit] = field(default_factory=Counter)
-    num_once: int = 0
     nothing: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     read: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -93,9 +93,9 @@ class Survey:
         """
         if declared is not None or self.num_spans == 0:
             return declared
-        if self.values or self.num_once:
+        if self.values:
             best = max(_UNITS, key=lambda unit: self.values[unit])
-            is_text = self.values[best] < self.num_spans == self.num_once
+            is_text = self.values[best] < self.num_spans == self.values["text"]
             return "text" if is_text else best
         tokens, characters = self.units["tokens"], self.units["characters"]
         if tokens == self.num_spans and characters == self.num_spans:
@@ -116,55 +116,41 @@ class Survey:
         )
         self.with_group += record.group is not None
         self.nothing.update(record.nothing)
-        part = record.part
-        self.parts.add(
-            "train" if part is None else PART_NAMES.get(part.strip().lower(), "train")
-        )
+        part = (record.part or "").strip().lower()
+        self.parts.add(PART_NAMES.get(part, "train"))
         self.read.update(record.read.items())
         for name, value in leaves(record.unread):
-            column = self.unread.get(name)
-            if column is not None:
-                column.add(value)
-            elif len(self.unread) < _MOST_PATHS and not any(
-                _is_part(name, given) for given in record.read.values()
-            ):
+            if name not in self.unread:
+                is_read = any(_is_part(name, given) for given in record.read.values())
+                if is_read or len(self.unread) == _MOST_PATHS:
+                    continue
                 self.unread[name] = Column(name)
-                self.unread[name].add(value)
+            self.unread[name].add(value)
         text = record.spaced_text
         words = text.split() if record.tokens is None else record.tokens
         self.kinds.update(_kinds(record, text, words, tokenize))
         if not record.spans:
             return
-        edges: set[int] | None = None
         self.num_spans += len(record.spans)
-        in_tokens = in_characters = 0
+        found: list[Place] = []
         for span in record.spans:
-            _, start, end, given = span
-            in_tokens += 0 <= start < end <= len(words)
-            if given is not None:
-                self.num_once += place_of(given, text) is not None
-                value, is_right = given.strip(), False
-                for unit, covered in readings(span, text, words).items():
-                    if covered.strip() == value:
-                        self.values[unit] += 1
-                        is_right = True
-                self.notes["synonyms"] += not is_right and value not in text
+            _, start, end, value = span
+            self.units["tokens"] += 0 <= start < end <= len(words)
+            if value is None:
+                self.units["characters"] += 0 <= start < end <= len(text) and (
+                    is_at_words((start, end), text, tokenize)
+                )
                 continue
-            if options.spans is not None or not 0 <= start < end <= len(text):
-                continue
-            around, covered = (
-                text[max(0, start - 1) : start] + text[end : end + 1],
-                text[start:end],
-            )
-            if not around.strip() and covered == covered.strip():
-                in_characters += 1  # whole words, which most spans are
-                continue
-            if edges is None:
-                places = word_places(text, tokenize)
-                edges = {edge for place in places for edge in place}
-            in_characters += {start, end} <= edges
-        self.units["tokens"] += in_tokens
-        self.units["characters"] += in_characters
+            found, given = found or places(text), value.split()
+            is_right = False
+            for unit in _UNITS[: 3 if text.isascii() else 5]:
+                place = place_of(span, text, found, unit)
+                if place and text[slice(*place)].split() == given:
+                    self.values[unit] += 1
+                    is_right = True
+            if place_once(value, text):
+                self.values["text"] += 1
+            self.notes["synonyms"] += not is_right and value.strip() not in text
 
 
 @lru_cache(maxsize=10_000)
@@ -199,14 +185,15 @@ def _kinds(
         longest = max(words, key=len, default="")
         if len(longest) >= _LONG and UNSPACED.search(longest):
             yield "unspaced"
-    if record.tokens is None and any(sign in text for sign in "[<{"):
+    if record.tokens is None and ("[" in text or "<" in text or "{" in text):
         for form, (_, pattern) in FORMS.items():
             if pattern.search(text):
                 yield f"marks {form}"
 
 
 _LONG = 8  # letters of a script without spaces, of which most words have two
-_UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last-token")
+# Of text in ASCII the first ones alone: the others count characters there.
+_UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "last-token", "utf-16", "bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
