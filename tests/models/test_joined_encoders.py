@@ -152,7 +152,7 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     learnt = having_learnt(tmp_path / "learnt")
     heads = {"name": "features", "encoder": [roberta, learnt]}
     [trial] = planned(tmp_path, base={**fields, "data": data, "model": heads})
-    assert f"learnt from the records of json_lines, got {learnt}" in str(trial.reason)
+    assert f"learned from the records of json_lines, got {learnt}" in str(trial.reason)
     heads = {"name": "features", "encoder": [roberta, SHIPPED]}
     with refused(f"without sgd_dialogues among its public corpora, got {SHIPPED}"):
         model_part(**heads).require_usable(data_config(name="sgd_dialogues"))
