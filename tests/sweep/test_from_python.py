@@ -86,6 +86,11 @@ def test_the_total_of_a_plan_is_that_of_its_kind(tmp_path):
     bound = sweep.plan(adaptive, overrides={"budget.total": 50}, settings=settings)
     assert bound.epsilon == 50
     assert bound.delta > 0
+    law = {"strategy": "private_selection", "num_trials": {"law": "poisson", "mean": 2}}
+    drawn = space_in(tmp_path, **{**fields, "search": law}).document()
+    best = sweep.plan(drawn, settings=settings)
+    alone = [trial.epsilon for trial in best.trials]
+    assert min(alone) < best.epsilon < math.inf
     base = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}
     curator = space_in(tmp_path, variants=[base]).document()
     assert sweep.plan(curator, settings=settings).epsilon is None
