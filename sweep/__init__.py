@@ -1,7 +1,8 @@
 """Running sweeps: plan, budget, store, Ray, MLflow, and the command line on top.
 
-From Python, `run(space)` runs a sweep, `extend(name)` adds points to it,
-`results(name)` has its trials as a pandas frame and `load_model(folder)` loads an exported model.
+From Python, `plan(space)` says what a sweep would run and guarantee, `run(space)` runs
+it, `extend(name)` adds points to it, `results(name)` has its trials as a pandas frame and
+`load_model(folder)` loads an exported model.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep.from_python import extend, run
+    from sweep.from_python import extend, plan, run
     from sweep.results.frame import results
     from sweep.results.predict import load_model
 
-__all__ = ["extend", "load_model", "results", "run"]
+__all__ = ["extend", "load_model", "plan", "results", "run"]
 _PLACES = {
     "extend": "sweep.from_python:extend",
     "load_model": "sweep.results.predict:load_model",
+    "plan": "sweep.from_python:plan",
     "results": "sweep.results",
     "run": "sweep.from_python:run",
 }

@@ -2,16 +2,96 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
+from sweep.store.plans import PlannedTrial
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPlan:
+    """What a sweep would run and guarantee.
+
+    `trials` would run, `refused` would not: each has a `reason`, its `epsilon` and its
+    `config`. `to_choose` is the number of trials that an adaptive search adds while it
+    runs.
+
+    `epsilon` is the guarantee of all trials together at `delta`, if nothing else is
+    released: by composition, of an adaptive search its `budget.total`, of a private
+    selection that of the best trial alone. It is infinite where there is no bound, and
+    None where no trial claims privacy. Baselines without noise are for the curator and
+    do not count.
+
+    `notes` are warnings and what is not installed, one sentence each.
+    """
+
+    name: str
+    trials: tuple[PlannedTrial, ...]
+    refused: tuple[PlannedTrial, ...]
+    to_choose: int
+    epsilon: float | None
+    delta: float | None
+    notes: tuple[str, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a trial by its id, the refused ones last with their `reason`."""
+        import pandas as pd
+
+        shown = ("id", "name", "steps", "noise_multiplier", "epsilon", "reason")
+        trials = [*self.trials, *self.refused]
+        rows = [{each: getattr(trial, each) for each in shown} for trial in trials]
+        return pd.DataFrame(rows, columns=shown).set_index("id")
+
+
+def plan(
+    space: str | Path | dict[str, Any],
+    *,
+    name: str | None = None,
+    overrides: dict[str, Any] | None = None,
+    settings: Settings | None = None,
+) -> SweepPlan:
+    """What `run` would run. Nothing is trained or charged, and no sweep is created. The
+    arguments are those of `run`.
+
+    Raises: InvalidInput for what no trial could run, InvalidData for data that cannot
+        be read. A plan whose trials are all refused is returned.
+    """
+    from sweep.planning.accounting import Accounting
+    from sweep.planning.plan_total import total_of_plan
+    from sweep.planning.prepare import prepare_space, read
+
+    chosen = settings or from_environment()
+    found = read(space, settings=chosen, overrides=overrides, name=name)
+    prepared = prepare_space(found, settings=chosen)
+    epsilon, delta = None, None
+    if (price := prepared.price) is not None:
+        epsilon, delta = price.epsilon_selected, price.delta
+    elif prepared.space.search.is_adaptive:
+        total = prepared.space.budget.total
+        epsilon = math.inf if total is None else total
+        delta = prepared.plan.filter_delta
+    else:
+        composed, _ = total_of_plan(prepared.plan, account=Accounting(chosen))
+        if composed is not None:
+            epsilon, delta = float(composed["epsilon"]), composed["delta"]
+    return SweepPlan(
+        name=prepared.plan.name,
+        trials=prepared.plan.to_run,
+        refused=prepared.plan.refused,
+        to_choose=prepared.plan.to_choose,
+        epsilon=epsilon,
+        delta=delta,
+        notes=prepared.notes,
+    )
 
 
 def run(
@@ -26,7 +106,9 @@ def run(
     quiet: bool = False,
 ) -> pd.DataFrame:
     """Run a space (a file, a shipped name or the document itself) to its end; its
-    `results`.
+    `results`, with the columns that are read most.
+
+    `overrides` change its fields and axes, as `--set` does: `{"budget.epsilon": 8}`.
 
     Says on stderr how it goes, a line when a trial ends, unless `quiet`.
     `budget_total`: refuse it where all sweeps on its data would exceed this epsilon

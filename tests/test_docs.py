@@ -56,9 +56,10 @@ def test_links_lead_somewhere(page):
 
 def test_the_index_lists_every_page():
     index = ROOT / "docs" / "README.md"
-    links = re.findall(r"\]\((\S+\.md)\)", index.read_text("utf-8"))
+    links = re.findall(r"\]\((\S+\.(?:md|ipynb))\)", index.read_text("utf-8"))
     linked = {(index.parent / link).resolve() for link in links}
-    assert linked == set((ROOT / "docs").rglob("*.md")) - {index}
+    notebooks = set((ROOT / "docs").rglob("*.ipynb"))
+    assert linked == {*(ROOT / "docs").rglob("*.md"), *notebooks} - {index}
     folders = {"docs", "decisions", "guides", "reference"}
     assert {page.parent.name for page in linked} == folders
 
@@ -93,8 +94,8 @@ def test_a_missing_place_is_found():
 
 def test_the_navigation_of_the_site_has_every_page():
     entries = yaml.safe_load((ROOT / ".ci" / "mkdocs.yml").read_text("utf-8"))["nav"]
-    found = re.findall(r"[\w/]+\.md", str(entries))
-    pages = (ROOT / "docs").rglob("*.md")
+    found = re.findall(r"[\w/]+\.(?:md|ipynb)", str(entries))
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
     assert sorted(found) == sorted(
         str(page.relative_to(ROOT / "docs")) for page in pages
     )

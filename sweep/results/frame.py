@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from search_spaces.paths import short
 from sweep.results import select
@@ -23,13 +23,15 @@ from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.attacks import audited
+from trainables.config import objectives
 from trainables.config.mechanism import claims_privacy
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Columns = Literal["first", "all"]
 CHANGE = "delta_ser_percent"
 _COMPARED = (
     LEAKAGE,
@@ -207,8 +209,9 @@ def summary(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, ob
 def table(
     found: Sequence[Row], *, public: bool = False
 ) -> tuple[list[dict[str, object]], set[str]]:
-    """The columns of `trials_frame` for each row, the id of the trial first, and the
-    names of those that no epsilon covers. `public` as there.
+    """All columns of `results` for each row, the id of the trial first, and the names
+    of those that no epsilon covers. `public` leaves these out, and the folders of
+    files.
     """
     made, hidden = [], set[str]()
     for row in found:
@@ -257,15 +260,6 @@ def table(
     return made, hidden
 
 
-def trials_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
-    """One row a trial, by its id: plan, axes by their paths, epsilon, ratios to the
-    baseline and to the prior, whether it is Pareto-optimal, and every figure by its
-    name. The attribute `curator_only` names the columns that no epsilon covers;
-    `public` leaves them out, and the folders of files.
-    """
-    return framed(*table(rows(read(folder)), public=public))
-
-
 def framed(made: Sequence[Mapping[str, object]], hidden: set[str]) -> pd.DataFrame:
     """What `table` gives, as a frame."""
     import pandas as pd
@@ -290,7 +284,7 @@ def _mechanism(plan: PlannedTrial) -> dict[str, object]:
 
 def epochs_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
     """One row for each finished epoch of each trial: its figures and its noise.
-    `public` as in `trials_frame`.
+    `public` as in `table`.
     """
     import pandas as pd
 
@@ -312,12 +306,43 @@ def epochs_frame(folder: SweepFolder, *, public: bool = False) -> pd.DataFrame:
     return pd.DataFrame(made, columns=None if made else ["trial"]).set_index("trial")
 
 
-def results(name: str, *, settings: Settings | None = None) -> pd.DataFrame:
-    """The `trials_frame` of a sweep, which may be running.
+def results(
+    name: str, *, columns: Columns = "first", settings: Settings | None = None
+) -> pd.DataFrame:
+    """The trials of a sweep, which may be running: one row each, by its id.
 
-    Raises: InvalidInput for a name that no sweep has.
+    With `columns="first"`, the axes by their paths and the twenty columns that are read
+    most, the same in every sweep of a task; a figure that no trial has is missing
+    there. With `"all"`, every column that a trial has: the plan, the ratios to the
+    baseline and to the model before any private record, and every figure by its name.
+    The attribute `curator_only` of the frame names the columns that no epsilon covers.
+
+    Raises: InvalidInput for a name that no sweep has, or other columns.
     """
-    return trials_frame(store.open_sweep((settings or from_environment()).home, name))
+    if columns not in (known := get_args(Columns)):
+        raise InvalidInput(f"expected columns {' or '.join(known)}, got {columns!r}")
+    folder = store.open_sweep((settings or from_environment()).home, name)
+    found = rows(read(folder))
+    made, hidden = table(found)
+    frame = framed(made, hidden)
+    if columns == "all":
+        return frame
+    first = frame.reindex(columns=_first_columns([row.record for row in found]))
+    first.attrs["curator_only"] = sorted(hidden.intersection(first))
+    return first
+
+
+def _first_columns(records: Sequence[TrialRecord]) -> list[str]:
+    """The axes and the columns that are read most; the figures are those of the task."""
+    task = records[0].plan.task if records else objectives.default_task()
+    axes = dict.fromkeys(path for record in records for path in record.plan.values)
+    return [
+        *("name", *axes, "variant", "status", "reason"),
+        *(EPSILON, "delta", "noise_multiplier"),
+        *objectives.columns(task),
+        *(LEAKAGE, "pareto_optimal"),
+        *("seed", "epochs_done", "seconds", "taken_from"),
+    ]
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -36,7 +36,9 @@ def test_the_site_builds_and_asks_no_other_machine(tmp_path):
         )
         assert loaded == [], page
     reference = (tmp_path / "site" / "api.html").read_text()
-    for name in ("sweep.run", "trainables.dp.mechanism.Mechanism.sensitivity"):
+    functions = [f"sweep.{name}" for name in ("plan", "run", "extend", "load_model")]
+    functions += ["sweep.results.frame.results", "sweep.from_python.SweepPlan"]
+    for name in (*functions, "trainables.dp.mechanism.Mechanism.sensitivity"):
         assert f'id="{name}"' in reference, name
 
 

@@ -55,6 +55,16 @@ def headline(task: str) -> str:
     return str(catalogue.about("tasks", task).headline)
 
 
+def columns(task: str) -> tuple[str, ...]:
+    """The figures of a trial that a frame shows first: the headline and what belongs
+    to it.
+
+    >>> columns("nlu")[:2]
+    ('ser', 'ser_low')
+    """
+    return headline(task), *catalogue.about("tasks", task).columns
+
+
 def validation_figure(metrics: Mapping[str, float | None]) -> tuple[str, float | None]:
     """Label and value of the validation figure after an epoch.
 

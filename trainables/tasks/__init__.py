@@ -14,7 +14,8 @@ class Task:
 
     `generation` is whether it generates text. `best_by` compares trials, `best_released`
     those that cover every record, `otherwise_by` where that is missing; a scheduler
-    compares `after_an_epoch`; `headline` represents a trial in tables.
+    compares `after_an_epoch`; `headline` represents a trial in tables, in a frame beside
+    the figures `columns`.
     """
 
     datasets: str
@@ -25,6 +26,7 @@ class Task:
     otherwise_by: str
     after_an_epoch: str
     headline: str
+    columns: tuple[str, ...] = ()
 
 
 ENTRIES = {
@@ -36,6 +38,14 @@ ENTRIES = {
         otherwise_by="ser",
         after_an_epoch="validation_ser",
         headline="ser",
+        columns=(
+            "ser_low",
+            "ser_high",
+            "ser_ratio",
+            "delta_ser_percent",
+            "intent_accuracy",
+            "slot_f1",
+        ),
     ),
     "synthesis": Task(
         datasets="pairs",
@@ -45,6 +55,14 @@ ENTRIES = {
         otherwise_by="word_type_overlap",
         after_an_epoch="validation_loss",
         headline="mauve_states",
+        columns=(
+            "mauve_states_human_ceiling",
+            "mauve_states_ratio",
+            "ngram_similarity",
+            "word_type_overlap",
+            "function_type_overlap",
+            "fluency_loss",
+        ),
     ),
 }
 DEFAULT = "nlu"

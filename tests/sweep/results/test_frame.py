@@ -40,13 +40,18 @@ def folder(tmp_path):
     )
 
 
+def trials_of(folder, *, public=False):
+    """The columns of a report's CSV."""
+    return frame.framed(*frame.table(frame.rows(frame.read(folder)), public=public))
+
+
 def test_every_surface_has_the_same_paired_change(folder):
     base, mine, failed = frame.read(folder)
     sides = [comparison.Side(folder=folder, record=each) for each in (base, mine)]
     change, low, high = comparison.compare(*sides).paired
     assert low < change < high
     assert mine.metrics["delta_ser_percent"] == change
-    row = frame.trials_frame(folder).loc["dp"]
+    row = trials_of(folder).loc["dp"]
     ends = ("", "_low", "_high")
     assert [row[f"delta_ser_percent{end}"] for end in ends] == [change, low, high]
     assert (row["compared_with"], row["ser_ratio"]) == ("sgd", pytest.approx(3.0))
@@ -62,9 +67,9 @@ def test_a_damaged_file_leaves_the_change_out(folder, tmp_path):
 
 def test_a_public_frame_lacks_what_the_curator_alone_may_see(folder):
     folder.records()[1].metrics["leakage"] = 0.6
-    whole = frame.trials_frame(folder)
+    whole = trials_of(folder)
     assert "leakage" in whole.attrs["curator_only"]
-    public = frame.trials_frame(folder, public=True)
+    public = trials_of(folder, public=True)
     assert set(whole) - set(public) >= {"leakage"}
     assert "ser" in public
 

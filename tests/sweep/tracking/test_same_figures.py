@@ -26,7 +26,7 @@ def said(finished, sweep, settings, monkeypatch, line, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", settings.tracking_uri)
     base, mine = (record.plan.id for record in sweep.records()[:2])
     Tracker(settings).deliver(sweep)
-    table = frame.results(sweep.name, settings=settings)
+    table = frame.results(sweep.name, columns="all", settings=settings)
     shown = {t["id"]: t for t in line.facts("show", sweep.name)["trials"]}
     made = line.facts(
         *("report", sweep.name, "--epsilon", "1e9", "--output", tmp_path / "out")
