@@ -99,7 +99,7 @@ def require_model_card(page, record, folder):
     assert about["library_name"] == "dp-nlu-sweep"
     assert {"differential-privacy", "slot-filling"} <= {*about["tags"]}
     assert str(folder) not in page
-    assert f"Epsilon {format_epsilon(record.privacy.epsilon)} at delta" in body
+    assert f"epsilon {format_epsilon(record.privacy.epsilon)} at delta" in body
     assert record.privacy.guarantee in body
     shown = {line.split(" | ")[0][2:] for line in body.splitlines() if line[:2] == "| "}
     assert {name for name in shown if name in record.metrics} == {
