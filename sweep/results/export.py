@@ -362,7 +362,7 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     ]
     total = with_risk(total, releases)
     # An interrupted attempt is a release, and no trial that a reader would count.
-    number = len({entry.trial for entry in entries})
+    number = len({entry.trial for entry in entries if not entry.release.is_nothing})
     return (
         replace(total, num_releases=number, unaccounted=(*total.unaccounted, *beside)),
         refused,
