@@ -31,6 +31,9 @@ _MODULES = (
 VALIDATION = "validation_"
 # With `privacy.covers: all`, in place of the figures of validation records.
 RELEASED_VALIDATION = "validation_errors"
+# What a record adds at most to a released sum: errors (of intent and slots), and labels
+# (one intent and the slots), the denominator of a semantic error rate.
+MOST_ERRORS, MOST_LABELS = 3, 10
 ATTACKS = "mia_"
 LEAKAGE = "leakage"
 CLIP_DIFFERENCE = "clip_difference"

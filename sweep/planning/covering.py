@@ -14,7 +14,7 @@ from trainables.data.split import held_out_sizes
 from trainables.dp.held_out import noise_on_sum
 from trainables.dp.mechanism import Mechanism
 from trainables.errors import InvalidInput
-from trainables.tasks._held_out import MOST_ERRORS
+from trainables.figures import MOST_ERRORS
 
 _FIELD = "privacy.covers=all"
 

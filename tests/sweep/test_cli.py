@@ -238,7 +238,7 @@ def test_a_home_that_cannot_be_created_is_a_refusal(place, line, monkeypatch):
     ],
 )
 def test_a_problem_of_the_system_has_words(line, monkeypatch, problem, code, message):
-    def fail():
+    def fail(arguments):
         raise problem
 
     monkeypatch.setattr(cli, "build", fail)

@@ -18,13 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.dp.noise import SecretKey
 from trainables.errors import TrialFailed
+
+if TYPE_CHECKING:  # planning reads the size of the noise, and needs no torch
+    from trainables.dp.noise import SecretKey
 
 Integers = NDArray[np.int64]
 _BYTES = 32  # of a uniform number: a probability is off by less than 2^-250

@@ -18,7 +18,7 @@ import torch
 from trainables.data.split import held_out_sizes
 from trainables.dp.held_out import Contributions, HeldOut, Integers, ratio_interval
 from trainables.dp.population import Ids, Population
-from trainables.figures import RELEASED_VALIDATION
+from trainables.figures import MOST_ERRORS, MOST_LABELS, RELEASED_VALIDATION
 from trainables.metrics import Counts
 from trainables.metrics._counts import from_table, table
 from trainables.tasks._inference import Labels
@@ -26,9 +26,6 @@ from trainables.tasks._inference import Labels
 if TYPE_CHECKING:
     from trainables.tasks._setup import TrialSetup
 
-# What a record adds at most: errors (of intent and slots), and labels (one intent and
-# the slots), the denominator of a semantic error rate.
-MOST_ERRORS, MOST_LABELS = 3, 10
 # Labels a declared test record, of which no fewer are divided by: each has an intent,
 # where the schema has intents.
 _LEAST_LABELS = {True: 0.5, False: 0.1}

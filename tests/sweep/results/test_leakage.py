@@ -187,7 +187,9 @@ def test_the_table_has_intervals_bounds_and_claims(quiet):
     assert heads[-2:] == ["ε ≥", "claimed"]
     assert violations(records) == []
     claims = [record.metrics.get("epsilon_replace_one") for record in records]
-    assert [t.number("epsilon_claimed") for t in gather(quiet, epsilon_max=8.0).trials] == claims
+    assert [
+        t.number("epsilon_claimed") for t in gather(quiet, epsilon_max=8.0).trials
+    ] == claims
     assert None not in claims[1:]
 
 
