@@ -18,6 +18,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from trainables import catalogue
 from trainables.config.trial import ModelConfig, model_part
 from trainables.data import storage
 from trainables.data.batches import Loader
@@ -98,6 +99,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
         require_here(fields, where=place / _FILES[0])
         require_files_of(fields, str(about.get(ENCODER, "")), where=place / _FILES[0])
     config = _with_code(config, factory)
+    catalogue.entry("models", config.name, kind="frames")  # raises for another kind
     model: NluModel = config.build(schema=schema, seed=0)
     try:
         model.load_state_dict(weights)

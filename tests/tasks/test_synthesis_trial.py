@@ -285,7 +285,10 @@ def test_an_empty_private_set(tmp_path):
             {"synthesis.method": "three_stage"},
             "expected synthesis.method to be one of one_and_",
         ),
-        ({"data.split": "paired"}, "expected data.split bernoulli with task=synthesis"),
+        (
+            {"data.split": "paired"},
+            r"split bernoulli \(random membership\) with task=synthesis",
+        ),
         (
             {"evaluation": {"bootstrap_samples": 7}},
             "fields of evaluation only with task=nlu",

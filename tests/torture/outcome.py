@@ -177,7 +177,7 @@ def _main(arguments):
     sys.stderr = _text(2, "w", errors="backslashreplace")
     sys.argv = ["sweep", *arguments]
     app, command = _preloaded()
-    cli.build = lambda: app
+    cli.build = lambda arguments: app
     typer.main.get_command = lambda _: command  # type: ignore[assignment]
     try:
         cli.main()

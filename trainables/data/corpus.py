@@ -20,7 +20,7 @@ from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
 from trainables.dp.seeding import generator
-from trainables.io.disk import flush_tree
+from trainables.io.disk import failure_of, flush_tree
 from trainables.io.documents import digest_of
 from trainables.io.files import make_folder
 from trainables.system.locks import alone
@@ -252,6 +252,8 @@ def make_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
             make(partial)
             flush_tree(partial)
             os.replace(partial, folder)
+        except OSError as error:
+            raise failure_of(error, cache_dir) or error from None
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
