@@ -15,7 +15,7 @@ from dashboards.results import Curve, LabelErrors, Roc, Spending
 from sweep.results import select
 from sweep.results.leakage import SIGNALS
 from sweep.settings import Settings
-from sweep.spending.ledger import FILE, Entry, Ledger, attempt_key
+from sweep.spending.ledger import FILE, Entry, Ledger, charge_key
 from sweep.store import data_sets
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, saved_predictions
@@ -148,7 +148,7 @@ def _course(entries: Sequence[Entry], *, delta: float) -> list[tuple[float, floa
     last, found = len(entries) - 1, list[tuple[float, float]]()
     steps = {last - round(n * last / _CHARGES) for n in range(_CHARGES + 1)}
     for number, entry in enumerate(entries):
-        key = (entry.dataset, entry.sweep_id, *attempt_key(entry))
+        key = charge_key(entry)
         if furthest.get(key, 0) < entry.epochs:
             furthest[key] = entry.epochs
             account.put(key, entry.release, delta=entry.delta)

@@ -226,7 +226,11 @@ class Ledger:
                 at=entry.at or time.time(),
             )
             if budget_total is not None and not named.is_exempt:
-                more = {_key(named): named.release} if self._is_further(named) else {}
+                more = (
+                    {charge_key(named): named.release}
+                    if self._is_further(named)
+                    else {}
+                )
                 spend = self._account(named.dataset).over(
                     budget_total, more, delta=named.delta, exact=True
                 )
@@ -342,14 +346,14 @@ class Ledger:
 
     def _is_further(self, entry: Entry) -> bool:
         """Whether none that is as far is counted."""
-        before = self._entries.get(_key(entry))
+        before = self._entries.get(charge_key(entry))
         return before is None or before.epochs < entry.epochs
 
     def _read_new(self) -> None:
         new: dict[Hashable, Entry] = {}  # so that a long ledger is composed once
         for entry in self._log.read_new():
             if self._is_further(entry):
-                self._entries[_key(entry)] = new[_key(entry)] = entry
+                self._entries[charge_key(entry)] = new[charge_key(entry)] = entry
         # Until all are up to date there are none: where a name has no key they are made
         # anew.
         accounts = self._accounts
@@ -419,14 +423,17 @@ def _composed(counted: Sequence[Entry], *, delta: float) -> dict[str, Any]:
     }
 
 
-def _key(entry: Entry) -> Hashable:
+def charge_key(entry: Entry) -> Hashable:
+    """The data set, sweep, trial and attempt that an entry is about: of two entries with
+    one key the further one counts.
+    """
     return entry.dataset, entry.sweep_id, *attempt_key(entry)
 
 
 def _put(account: Account, entries: Iterable[Entry]) -> None:
     for entry in entries:
         if not entry.is_exempt:
-            account.put(_key(entry), entry.release, delta=entry.delta)
+            account.put(charge_key(entry), entry.release, delta=entry.delta)
 
 
 def _because(spend: Certificate) -> str:
