@@ -6,8 +6,8 @@ show.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from sweep.results import frame
@@ -22,13 +22,11 @@ from sweep.results.label_errors import (
 )
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.settings import Settings
+from sweep.store.data_sets import open_data
 from sweep.store.files import write_text
 from trainables import formats, saved
-from trainables.config.trial import parse
-from trainables.data.corpus import open_corpus
 from trainables.data.records import Frame, Utterance
-from trainables.data.split import make_split
-from trainables.dp.seeding import stream_seed
+from trainables.data.split import split_of
 from trainables.errors import InvalidInput
 
 NOTE = (
@@ -65,17 +63,18 @@ class LostUtterance:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorAnalysis:
-    """Scores by label, confusions and lost utterances of `side` against `baseline`, on
-    `num_records` test records.
+    """Scores by label and confusions of `side` on `num_records` test records, and
+    against `baseline`, where there is one, its F1 by kind and label and the utterances
+    that `side` has lost.
     """
 
     side: str
-    baseline: str | None
     num_records: int
     scores: Sequence[LabelScore]
-    baseline_f1: dict[tuple[str, str], float]
     confusions: Sequence[Confusion]
-    lost: Sequence[LostUtterance]
+    baseline: str | None = None
+    baseline_f1: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    lost: Sequence[LostUtterance] = ()
 
     def to_json(self) -> dict[str, object]:
         """The counts, without the text of a record."""
@@ -111,45 +110,40 @@ def analyse(
     if against is None:
         own = side.record.plan.id
         rows = frame.rows(side.folder.records())
-        found = next(row.baseline for row in rows if row.record.plan.id == own)
-        if found is not None and found.status.is_finished:
-            against = Side(folder=side.folder, record=found)
-    config = parse(dict(side.record.plan.fields))
-    if (
-        against is not None
-        and parse(dict(against.record.plan.fields)).data != config.data
-    ):
+        baseline = next(row.baseline for row in rows if row.record.plan.id == own)
+        if baseline is not None and baseline.status.is_finished:
+            against = Side(folder=side.folder, record=baseline)
+    config = side.record.plan.config
+    if against is not None and against.record.plan.config.data != config.data:
         raise InvalidInput(
             f"expected a baseline with the data of {side.name}, got {against.name}"
         )
-    corpus = open_corpus(
-        config.data, data_dir=settings.data_dir, cache_dir=settings.cache_dir
-    )
-    membership = stream_seed(config.training.seed, config.id)
-    test = make_split(config.data, corpus=corpus, mask_seed=membership).test
+    corpus = open_data(config.data, settings)
+    test = split_of(config, corpus).test
     reference, tokens = corpus.frames(test), corpus.token_sequences(test)
     texts = [saved.unlabelled(each) for each in tokens]
     predicted = _predicted(side, texts)
-    before = None if against is None else _predicted(against, texts)
-    return ErrorAnalysis(
+    found = ErrorAnalysis(
         side=side.name,
-        baseline=None if against is None else against.name,
         num_records=len(test),
         scores=label_scores(reference, predicted),
-        baseline_f1={}
-        if before is None
-        else {
+        confusions=confusions(reference, predicted),
+    )
+    if against is None:
+        return found
+    before = _predicted(against, texts)
+    return replace(
+        found,
+        baseline=against.name,
+        baseline_f1={
             (each.kind, each.label): each.f1 for each in label_scores(reference, before)
         },
-        confusions=confusions(reference, predicted),
         lost=[
             LostUtterance(
                 tokens=tokens[n], reference=reference[n], predicted=predicted[n]
             )
-            for n in lost(reference, before or [], predicted)
-        ]
-        if before is not None
-        else [],
+            for n in lost(reference, before, predicted)
+        ],
     )
 
 

@@ -108,7 +108,7 @@ def test_no_training_record_reaches_what_epsilon_0_leaves(tmp_path, cache, monke
     """With other training records, and with almost none, the weights are the same
     bytes.
     """
-    make, seen = _setup.make_split, []
+    make, seen = _setup.split_of, []
 
     def other(*args, **named):
         split = make(*args, **named)
@@ -116,7 +116,7 @@ def test_no_training_record_reaches_what_epsilon_0_leaves(tmp_path, cache, monke
         return Split(split.train[:3], split.validation, split.test)
 
     whole = trial(tmp_path / "whole", cache, PRIOR)
-    monkeypatch.setattr(_setup, "make_split", other)
+    monkeypatch.setattr(_setup, "split_of", other)
     few = trial(tmp_path / "few", cache, PRIOR)
     assert seen[0] > 3
     weights = [

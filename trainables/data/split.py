@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.config.sections import HASH_PERCENT, DataConfig
+from trainables.config.trial import TrialConfig
 from trainables.data.corpus import Corpus
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
@@ -65,6 +66,16 @@ class Split:
         places = np.searchsorted(self.audit_pool, self.pairs)
         numbers[places] = np.arange(len(self.pairs))[:, None]
         return numbers
+
+
+def split_of(config: TrialConfig, corpus: Corpus) -> Split:
+    """The split that a trial trains, validates and tests on; membership that is random
+    is drawn by the trial's seed and id.
+
+    Raises: InvalidInput as `make_split`.
+    """
+    membership = stream_seed(config.training.seed, config.id)
+    return make_split(config.data, corpus=corpus, mask_seed=membership)
 
 
 def make_split(config: DataConfig, *, corpus: Corpus, mask_seed: int) -> Split:

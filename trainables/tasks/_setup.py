@@ -15,12 +15,12 @@ from trainables.data.batches import Loader, PackedBatch, batch_of_texts
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
-from trainables.data.split import Split, make_split
+from trainables.data.split import Split, split_of
 from trainables.dp.engines.engine import Engine
 from trainables.dp.held_out import HeldOut
 from trainables.dp.mechanism import Mechanism
 from trainables.dp.noise import SecretKey
-from trainables.dp.seeding import generator, stream_seed
+from trainables.dp.seeding import generator
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, count_frames, summarize
@@ -170,10 +170,7 @@ def assemble(
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
     corpus = shared_corpus(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    # An independent coin for each record and trial, or the fixed split, by the split
-    # mode.
-    coins = stream_seed(config.training.seed, config.id)
-    split = make_split(config.data, corpus=corpus, mask_seed=coins)
+    split = split_of(config, corpus)
     config, mechanism = resolve(
         config,
         num_records=num_training_records(config.data, corpus),
